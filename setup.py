@@ -1,7 +1,7 @@
 """Chooses how the C extensions are built; everything else is in pyproject.toml.
 
-With MOTHTRAP_PURE they are left out: `make wheel` builds such a wheel, too. From Python 3.12 on
-they use the limited API, so that one wheel serves all later versions, but free-threaded ones.
+With MOTHTRAP_PURE, they are omitted; `make wheel` also builds such a wheel. From Python 3.12 on,
+they use the limited API, so that one wheel serves all later versions, except free-threaded builds.
 """
 
 import os
@@ -14,10 +14,10 @@ LIMITED = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_D
 
 
 class Pure(Distribution):
-    """A distribution without extensions: its wheel fits every platform."""
+    """A distribution without extensions, whose wheel works on every platform."""
 
     def parse_config_files(self, *args: object, **kwargs: object) -> None:
-        """Read pyproject.toml, and forget the extensions that it names."""
+        """Read pyproject.toml without its extensions."""
         super().parse_config_files(*args, **kwargs)
         self.ext_modules = []
 
@@ -26,7 +26,7 @@ class Limited(Distribution):
     """A distribution whose extensions use the limited API of Python 3.12."""
 
     def parse_config_files(self, *args: object, **kwargs: object) -> None:
-        """Read pyproject.toml, and set the API of the extensions that it names."""
+        """Read pyproject.toml, and set the API of its extensions."""
         super().parse_config_files(*args, **kwargs)
         for extension in self.ext_modules or ():
             extension.py_limited_api = True

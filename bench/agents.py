@@ -1,8 +1,8 @@
 """Repairs by an agent that may read only mothtrap's answers, and edit the script.
 
-`prepare` copies 24 fault programs without their healthy branch to FOLDER/p01 ... p24, in an order
-that tells nothing, and records a run of each. The names are in FOLDER.key.json, which the agent
-must not read. The agent asks with `ask`, which goes through the MCP server and counts tokens, edits
+`prepare` copies 24 fault programs without their healthy branch to FOLDER/p01 ... p24, in random
+order, and records a run of each. The names are in FOLDER.key.json, which the agent must not read.
+The agent asks with `ask`, which goes through the MCP server and counts tokens, edits
 `FOLDER/pNN/train.py`, and may record one more run with `again`. `score` runs the edited scripts and
 compares them with the twins.
 
@@ -52,7 +52,7 @@ ORDER = 43
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """Runs and tokens that an agent used for one program."""
+    """Number of runs and tokens that an agent used for one program."""
 
     runs: int
     tokens: int

@@ -1,7 +1,7 @@
 """Cost of evaluating stored runs: a cold command, a warm worker, and many runs on two processes.
 
 The run is the demo's (230 steps of a network for handwritten digits, with its mistake), or the one
-given with --run. Copies of it stand for a sweep.
+given with --run. Copies of it represent a sweep.
 
 Wanted are at most `WARM_S` seconds of processor time for a run in a warm process, and `FASTER`
 times the speed with two processes.

@@ -2,7 +2,8 @@
 
 python bench/asserted_cost.py [--calls 2000]
 
-The model is a function of numpy that takes next to no time, so that all of a call is mothtrap's.
+The model is a numpy function that takes almost no time, so that nearly all of the time of a call is
+mothtrap's.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def per_call_us(predict: Callable[[Any], Any], X: Any, calls: int) -> float:
 
 
 def cost(folder: str, rows: int, failing: bool, calls: int) -> dict[str, Any]:
-    """Return the time that one assertion adds to a call of some rows."""
+    """Return the time that one assertion adds to a call with some rows."""
     X = pd.DataFrame(np.ones((rows, COLUMNS)), columns=[f"x{i}" for i in range(COLUMNS)])
     answer = np.full(rows, -1.0 if failing else 1.0)
 

@@ -1,9 +1,9 @@
 """Cost of capture: step times with and without it, in pairs.
 
-Plain and watched steps of the same training take turns, the one first and then the other. The
-ratio is taken inside each pair; the median over the pairs has its 95 % bootstrap interval. Each
-line is measured in processes of its own: mothtrap, the floors that no tool can go below, and
-other tools (peers), each in its own environment (`make peers`).
+Plain and watched steps of the same training run take turns, in alternating order. The ratio is
+taken inside each pair; the median over the pairs has its 95 % bootstrap interval. Each line is
+measured in separate processes: mothtrap, the floors that no tool can go below, and other tools
+(peers), each in its own environment (`make peers`).
 
 Run: python bench/capture.py [--model NAME]... [--setting NAME]... [--by NAME]... [--pairs N]
     python bench/capture.py --p99 [--model NAME]...        p99 over 2,000 steps
@@ -100,7 +100,7 @@ def job(arguments: argparse.Namespace, kind: str, model: str, setting: str, by: 
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure what is asked for, print it line by line, keep it, and write the page."""
+    """Run the requested measurements, print and store each line, and write the page."""
     arguments = parsed(words)
     arguments.keep.parent.mkdir(parents=True, exist_ok=True)
     print(f"{machine(arguments.threads)}\n", flush=True)

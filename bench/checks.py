@@ -28,14 +28,14 @@ CASES = HERE / "checking"
 RESUMES = "scheduler_not_saved"
 """The program that is also started again from its checkpoint."""
 RESUME_S = 40.0
-"""Further seconds for that program: the check starts it twice more."""
+"""Additional seconds for that program, because the check starts it twice more."""
 MAY_BE_SILENT = 2
 WARNED_SHARE = 0.03
 EXIT_CODES = (0, 1, 2)
 
 
 def program(script: Path, seed: int, arguments: argparse.Namespace, *, healthy: bool) -> Program:
-    """Return one check to make."""
+    """Return one check to run."""
     resumes = script.stem == RESUMES
     command = ["check", "--budget", str(arguments.budget + (RESUME_S if resumes else 0))]
     if arguments.select:
@@ -104,7 +104,7 @@ def _found(outcome: Outcome) -> str:
 
 
 def main() -> None:
-    """Check the programs, and print what was found."""
+    """Check the programs, and print the findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="names of programs")
     parser.add_argument("--seeds", default="0")

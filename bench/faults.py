@@ -1,10 +1,10 @@
-"""Faults that are named, and findings about programs that have none.
+"""Measure which faults are named, and which healthy programs have findings.
 
 Each case is a small training program with one fault; with `--healthy` it is repaired. A fault is
-named when a root finding of warning or worse bears one of the rules that `expected.json` accepts,
-seen when any finding of warning or worse is there. `fixes.json` holds how the first fix of that
-finding begins, where a folder has it. A false alarm is an error on a repaired twin or on a program
-without a fault.
+named if a root finding of severity warning or error comes from one of the rules in `expected.json`,
+and seen if there is any finding of severity warning or error. `fixes.json`, if a folder has it,
+contains the beginning of the first fix of that finding. A false alarm is an error on a repaired
+twin or on a program without a fault.
 
 Run: python bench/faults.py [--cases DIR] [--seeds 0,1,2] [--only NAME,...] [--jobs 2]
      python bench/faults.py --healthy [--seeds 0,1,2]
@@ -68,7 +68,7 @@ class Verdict:
 
     @property
     def seen(self) -> bool:
-        """Return whether anything of warning or worse was found."""
+        """Return whether any warning or error was found."""
         return bool(self.faulty.findings(*WARNING_OR_WORSE))
 
     @property
@@ -79,7 +79,7 @@ class Verdict:
 
     @property
     def broken(self) -> str:
-        """Why this cannot be judged; '' when it can."""
+        """Reason why this cannot be evaluated; '' if it can."""
         return self.faulty.error or (self.twin.error if self.twin is not None else "")
 
 
@@ -113,7 +113,7 @@ def verdicts(
 
 
 def first_fixes(folder: Path) -> dict[str, str]:
-    """Return how the first fix of each case begins; empty for a folder that does not say so."""
+    """Return the beginning of the first fix of each case; empty for a folder without it."""
     file = folder / "fixes.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 

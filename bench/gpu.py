@@ -1,4 +1,4 @@
-"""Capture on a CUDA device: is it right, does it wait, what does it add to a step?
+"""Capture on a CUDA device: accuracy, waiting, and cost of a step.
 
 Four tables. "Kernel": the largest error of a statistic against numpy in float64, relative as
 promised in `statistics/summary.py`, and the speed at which one large tensor is read, beside that
@@ -147,7 +147,7 @@ def kernel_table() -> float:
 
 @contextmanager
 def watched(setting: str) -> Iterator[Unobserved]:
-    """Watch all trainings of this process for a while; what is yielded takes the hooks out."""
+    """Watch all training runs of this process inside a block; yield a context without hooks."""
     with tempfile.TemporaryDirectory() as folder:
         config = msgspec.convert({**SETTINGS[setting], "runs_dir": folder}, Config)
         worker = Worker(
@@ -219,7 +219,7 @@ def pairs_of(
 
 
 def step_tables(pairs: int, width: int, blocks: int, rate: float) -> None:
-    """Print what each setting does to a step."""
+    """Print the effect of each setting on a step."""
     _, _, step = gpt.training("cuda", width, blocks)
     run(step, GROUP)  # memory and kernels are found in the first ones
     kernels, copies = launches(step, GROUP)

@@ -1,6 +1,6 @@
 """Acceptance on a GPU: faults are named, exceptions explained, and the default is cheap.
 
-Runs `gpu_program.py` under `mothtrap run` in every kind, and checks what the run says: bf16 and
+Runs `gpu_program.py` under `mothtrap run` in every kind, and checks the results: bf16 and
 `torch.compile` train without an error, a NaN is located in its line and replayed, running out of
 memory and a token that the embedding lacks (a device-side assert on CUDA) are explained. Then it
 compares step times with and without mothtrap. Prints a line for each check.
@@ -65,13 +65,13 @@ class Jobs:
         return _median_ms(_mothtrap(*command, str(PROGRAM), kind, *self._sizes))
 
     def verdict(self, kind: str) -> dict[str, Any]:
-        """Return what `mothtrap show` says of the latest run of a kind."""
+        """Return the output of `mothtrap show` for the latest run of a kind."""
         words = ["show", str(self._latest(kind)), "--format", "json", "--all"]
         found: dict[str, Any] = json.loads(_mothtrap(*words))
         return found
 
     def replay(self, kind: str) -> str:
-        """Return what `mothtrap replay` prints."""
+        """Return the output of `mothtrap replay`."""
         return _mothtrap("replay", str(self._latest(kind)))
 
     def _latest(self, kind: str) -> Path:
@@ -79,7 +79,7 @@ class Jobs:
 
 
 def checks(jobs: Jobs) -> Iterator[Check]:
-    """Yield the name of each check, whether it passed, and what was seen."""
+    """Yield the name of each check, whether it passed, and the observation."""
     for kind in ("bf16", "compiled"):
         jobs.observed(kind)
         yield kind, *_is_healthy(jobs.verdict(kind), jobs.steps)

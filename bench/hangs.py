@@ -32,7 +32,7 @@ LINES = [number for number, text in enumerate(JOB.read_text().splitlines(), 1) i
 
 
 class Case(NamedTuple):
-    """A job: what happens, on how many ranks, and which of the places is meant."""
+    """A job: the event, the number of ranks, and the expected location."""
 
     name: str
     ranks: int
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Return whether the result is right, and came in time."""
+        """Return whether the result is right and in time."""
         return self.is_named and (self.case.is_healthy or self.after_s <= LEAST_S + WITHIN_S)
 
 

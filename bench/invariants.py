@@ -1,7 +1,7 @@
-"""Learns the invariants that come with mothtrap, and looks how they hold elsewhere.
+"""Learns the invariants that come with mothtrap, and tests them on other programs.
 
 They are learned from one run of every program in bench/healthy and of the healthy ones in
-bench/faultbench, so only what holds in all of them is left. With `--check` nothing is
+bench/faultbench, so only invariants of all of them are left. With `--check` nothing is
 written: the same programs, with other seeds, and the repaired twins of bench/faultbench are
 run with what is there, and whatever breaks an invariant is printed.
 
@@ -52,7 +52,7 @@ def twins(seed: int) -> list[Program]:
 
 
 def learned(outcomes: Sequence[Outcome], runs_dir: Path) -> str:
-    """The text of a file of what holds in all these runs."""
+    """The text of a file with the invariants of all these runs."""
     names = [outcome.program.name for outcome in outcomes]
     found = [trainings_of(open_run(name, runs_dir)) for name in names]
     long_enough = [name for name, trainings in zip(names, found, strict=True) if trainings]

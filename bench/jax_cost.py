@@ -1,7 +1,7 @@
 """CPU time of a JAX step under mothtrap and other tools, relative to the same step alone.
 
-Each way trains the same network in processes of its own, in turns. What a machine was doing
-besides shows in the spread of the plain runs among themselves.
+Each way trains the same network in separate processes, in turns. The spread of the plain runs shows
+the effect of other load on the machine.
 
 Run: .venv-jax/bin/python bench/jax_cost.py [--steps 200] [--width 1024] [--rounds 5]
      [--ways "donated;guard_copies"]
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 
 class Way(NamedTuple):
-    """A way to run a training, and the way to which it is compared."""
+    """A way to train, and the way with which it is compared."""
 
     beside: str
     settings: dict[str, str]
@@ -43,8 +43,8 @@ WAYS = {
     "guard_copies": Way("donated", GUARDED, watched=True, donates=True),
 }
 WARM_UP = 100
-"""Steps that are not counted: programs and shadows are compiled in them, and the first looks are
-taken, whatever they cost."""
+"""Number of steps that are not counted, because programs and shadows are compiled in them, and the
+first inspections ignore the budget."""
 
 
 def train(steps: int, width: int, *, donates: bool, log: Callable[[Any], None]) -> float:
@@ -82,7 +82,7 @@ def train(steps: int, width: int, *, donates: bool, log: Callable[[Any], None]) 
 
 
 def log_of(way: str) -> Callable[[Any], None]:
-    """Return what is called with the loss of each step."""
+    """Return a function to call with the loss of each step."""
     if way != "wandb":
         return lambda _: None
     import wandb
@@ -92,7 +92,7 @@ def log_of(way: str) -> Callable[[Any], None]:
 
 
 def measure(name: str, options: argparse.Namespace) -> float:
-    """Train in a process of its own; return what `train` returned there."""
+    """Train in a separate process; return the result of `train`."""
     way = WAYS[name]
     own = [__file__, "--as", name, "--steps", str(options.steps), "--width", str(options.width)]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Processor time of a Keras step under `mothtrap run`, relative to the plain one.
+"""Processor time of a Keras step under `mothtrap run`, relative to a plain step.
 
 Two processes train the same network with `fit`: one plain, one watched. They take turns of a
 few steps, so that a machine that slows down slows both; all that a process spends counts, with
@@ -45,7 +45,8 @@ SHAPES = {
     "mlp": Shape(warm_up=2400, steps=200, pairs=12),
     "cnn": Shape(warm_up=300, steps=20, pairs=12),
 }
-"""First steps are looked into, and the targets of the first 256 are all read: neither is usual."""
+"""The first steps are inspected, and the targets of the first 256 steps are all read, which is not
+typical."""
 
 
 def build(name: str) -> tuple[Any, Any]:
@@ -80,7 +81,7 @@ def build(name: str) -> tuple[Any, Any]:
 
 
 def train(name: str, address: str) -> None:
-    """Train in turns: after each tell the processor time of this process, and wait."""
+    """Train in turns: after each turn, report the processor time of this process, and wait."""
     import keras
     import tensorflow as tf
 
@@ -144,7 +145,7 @@ def measure(name: str, folder: str) -> tuple[list[float], list[float]]:
 
 
 def report(name: str, rounds: int) -> None:
-    """Measure a model in several pairs of processes and print what came out."""
+    """Measure a model in several pairs of processes and print the results."""
     ratios: list[float] = []
     medians, plain_s, watched_s = [], [], []
     for _ in range(rounds):

@@ -1,12 +1,12 @@
 """A ladder: faults of growing strength, and the damage that each does to the score.
 
 Each of twenty families makes one program of `bench/rungs` worse in six strengths. Eight healthy
-runs of the program, with other seeds, say how much its score varies. The damage of a rung is how
-much worse than their mean its score is, in standard deviations. A fault is named when a root
+runs of the program, with other seeds, show how much its score varies. The damage of a rung is the
+difference between its score and their mean, in standard deviations. A fault is named when a root
 finding of warning or worse bears a rule of its family.
 
 Run: python bench/ladder.py [--only FAMILY,...] [--results FILE] [--table]
-What is in the file of results is not run again.
+Rungs in the results file are not run again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GREAT, SMALL = 2.0, 0.5
 """Damage, in standard deviations of healthy runs, that must be named, and that is harmless."""
 NAMED_SHARE, ERROR_SHARE = 0.9, 0.01
 LEAST_SPREAD = 0.002
-"""Least standard deviation, as a share of the mean: some programs hardly vary with the seed."""
+"""Minimum standard deviation, as a share of the mean: some programs hardly vary with the seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Family:
 
     @property
     def sinks(self) -> bool:
-        """Return whether damage makes the score smaller: an accuracy, or a loss that is a lie."""
+        """Return whether damage lowers the score, as for an accuracy, or for a misleading loss."""
         return self.program in ("classify", "steep") or self.option == "leaked"
 
     def rungs(self) -> list[tuple[str, Program]]:
@@ -121,7 +121,7 @@ FAMILIES = (
 
 
 def score_of(printed: str) -> float:
-    """Return the score that a program printed last; NaN if it printed none."""
+    """Return the score that a program printed last; NaN if it printed no score."""
     found = re.findall(r"^score=(\S+)$", printed, flags=re.MULTILINE)
     return float(found[-1]) if found else math.nan
 
@@ -138,7 +138,7 @@ def healthy_scores(program: str) -> list[float]:
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
-    """Return what is kept of the run of a rung."""
+    """Return the stored summary of the run of a rung."""
     return {
         "score": score_of(outcome.printed),
         "roots": [[f["severity"], f["name"]] for f in outcome.roots],
@@ -158,7 +158,7 @@ def damage(score: float, healthy: Sequence[float], *, sinks: bool) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """A strength of a family, with its damage and what was said of it."""
+    """A strength of a family, with its damage and verdict."""
 
     family: Family
     name: str
@@ -208,7 +208,8 @@ def totals(found: Sequence[Rung]) -> tuple[str, bool]:
 
 
 def table(found: Sequence[Rung]) -> str:
-    """Return the table of the ladder, as Markdown: the damage of each rung, and what names it."""
+    """Return the table of the ladder, as Markdown: the damage of each rung, and the rule that names
+    it."""
     rows = ["| fault | program | strength: damage |", "|---|---|---|"]
     for family in FAMILIES:
         cells = [_cell(rung) for rung in found if rung.family is family]
@@ -225,7 +226,7 @@ def _cell(rung: Rung) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what is missing, print the table, and return the exit code."""
+    """Run missing rungs, print the table, and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

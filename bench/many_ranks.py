@@ -3,10 +3,10 @@
 Two real gloo ranks train, and are recorded. Their records are then replayed as 1,024 ranks on 32
 nodes: a process for each node merges its ranks and sends them to a server that speaks the S3
 protocol (moto), as the launcher of a node does. The server answers after 30 ms, and refuses one in
-a hundred requests. One rank becomes silent, one slow, one has a NaN, and one has other weights.
+a hundred requests. One rank becomes silent, one slow, one has a NaN, and one has different weights.
 `mothtrap monitor` follows the run. It must name each of them within 15 s.
 
-The simulation has no network between machines, and all nodes have one clock.
+The simulation has no network between machines, and all nodes share one clock.
 
 Run: python bench/many_ranks.py [--nodes 32] [--ranks 32]
 """
@@ -84,7 +84,7 @@ dist.destroy_process_group()
 
 
 class Fault(NamedTuple):
-    """A planted fault: what it is, its rank, and the code of the rule that finds it."""
+    """A planted fault: its kind, its rank, and the code of the rule that finds it."""
 
     name: str
     rank: int
@@ -131,7 +131,7 @@ class Rank:
         of: workers of the job.
         host: name of its node.
         records: of a real rank.
-        fault: what is wrong with it from `BAD_STEP` on; "" = nothing.
+        fault: its fault from `BAD_STEP` on; "" = healthy.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ def replay(
 
 
 def serve(begin: Event, ready: Any) -> None:
-    """Serve the S3 protocol in a process of its own; late, and sometimes refusing."""
+    """Serve the S3 protocol in a separate process, with delays and occasional refusals."""
     from tests.s3_server import S3Server, credentials
 
     server = S3Server()
@@ -385,7 +385,7 @@ def _unplanted(findings: Sequence[Finding], planted: Sequence[Fault]) -> list[Fi
 
 
 def _idle(url: str, server: Any) -> dict[str, float]:
-    """Return the requests and seconds of a look at which nothing is new."""
+    """Return the requests and seconds of a poll without new data."""
     mirror = open_mirror(url)
     mirror.sync()
     mirror.sync()

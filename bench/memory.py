@@ -1,4 +1,4 @@
-"""Memory of a process, now and at its peak since a moment; Linux only."""
+"""Memory of a process: current use, and the peak since a point in time; Linux only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Growth:
         self._before_kb = _status_kb("VmRSS")
 
     def peak_mb(self) -> float:
-        """Most resident memory since then beyond what there was, in MB of 10^6 bytes."""
+        """Increase of the peak resident memory since then, in MB of 10^6 bytes."""
         return (_status_kb("VmHWM") - self._before_kb) * 1024 / 1e6
 
 

@@ -1,10 +1,10 @@
 """Lag from a bad step to its alert: many live runs, two monitors, one of them killed.
 
 Processes write runs step by step. In each run the loss is high from one step on, which a rule
-reports. Two `mothtrap monitor` processes follow the runs; one is killed (SIGKILL) when half of
-the alerts have come. No alert may be lost, and one that is sent again must carry the same id.
-With --s3 the runs go through a server that speaks the S3 protocol (moto), which answers after
-30 ms, and is stopped for some seconds in between.
+reports. Two `mothtrap monitor` processes follow the runs; one is killed (SIGKILL) when half of the
+alerts have arrived. No alert may be lost, and an alert that is sent again must have the same id.
+With --s3 the runs go through a server that speaks the S3 protocol (moto), which answers after 30
+ms, and is stopped for some seconds in between.
 
 Run: python bench/monitoring.py [--runs N] [--s3]
 """
@@ -51,7 +51,7 @@ cooldown_s = 0
 
 
 class Alerts:
-    """A server that notes what it is sent: time, id, and run."""
+    """A server that records the alerts that it receives: time, id, and run."""
 
     def __init__(self) -> None:
         self.received: list[tuple[float, str, str]] = []
@@ -72,7 +72,7 @@ class Alerts:
         self.url = f"http://127.0.0.1:{self.server.server_port}/"
 
     def runs(self) -> set[str]:
-        """Return the runs of which an alert has come."""
+        """Return the runs with a received alert."""
         return {run for _, _, run in self.received}
 
 
@@ -82,7 +82,7 @@ def write(folder: Path, numbers: Sequence[int], url: str) -> None:
     Args:
         folder: of the runs.
         numbers: of the runs.
-        url: of the place in the object store to which they are sent; "": they stay.
+        url: location in the object store to which they are sent; "": they stay local.
     """
     runs = {number: LiveRun(folder / f"r{number:03}") for number in numbers}
     bad = {number: random.Random(number).randrange(5, STEPS - 10) for number in numbers}

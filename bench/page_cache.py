@@ -17,7 +17,7 @@ idle out of the cache all the time."""
 
 
 def make_cold(folder: Path) -> None:
-    """Have none of a folder's files in the cache; raises RuntimeError where they stay there."""
+    """Remove a folder's files from the page cache; raises RuntimeError if this fails."""
     evict(folder)
     if (cached := cached_frac(folder)) > NONE_FRAC:
         raise RuntimeError(f"{cached:.0%} of {folder} stay in the cache: is it in memory?")
@@ -31,7 +31,7 @@ def make_warm(folder: Path) -> None:
 
 
 def evict(folder: Path) -> None:
-    """Have the disk keep all files of a folder, and the cache none of them."""
+    """Write all files of a folder to the disk, and remove them from the cache."""
     for path in _files(folder):
         file = os.open(path, os.O_RDONLY)
         os.fsync(file)  # what is not on the disk yet cannot leave
@@ -59,7 +59,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _residents(path: Path) -> np.ndarray:
-    """Say of each page of a file whether it is in the cache; the asking fetches none."""
+    """Return for each page of a file whether it is cached, without loading any page."""
     system = ctypes.CDLL(None, use_errno=True)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         told = np.zeros(-(-len(mapped) // mmap.PAGESIZE), np.uint8)

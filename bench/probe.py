@@ -1,8 +1,8 @@
-"""Judges `mothtrap.probe` on planted weaknesses, on noise, on bundled tables, and by time.
+"""Evaluates `mothtrap.probe` on planted weaknesses, on noise, on bundled tables, and by time.
 
 python bench/probe.py [--part planted] [--seeds 5] [--only 01,07] [--again] [--noise 200]
 
-Each result is kept as soon as it is known, and is not computed again without `--again`.
+Each result is stored as soon as it is known, and is not computed again without `--again`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _false(case: Case, report: Any) -> list[str]:
 
 
 def planted_all(kept: Kept, path: Path, seeds: int, only: tuple[str, ...], again: bool) -> None:
-    """Judge the cases, seed by seed, so that each has a result early."""
+    """Evaluate the cases, seed by seed, so that each case has a result early."""
     results = kept.setdefault("planted", {})
     for seed in range(seeds):
         for name in sorted(CASES):

@@ -1,12 +1,12 @@
-"""Cost of reading: opening a run cold, one question, and following it as it grows.
+"""Cost of reading: opening a run cold, one query, and following it as it grows.
 
-Each cold reading is a process of its own, so it pays for its imports and reads every byte
-that it needs; the files are in the page cache of the system. The run has one batch per step,
-as a slow training writes it: the most batches that a run can have. A second run has a tenth of
-the steps, so that it shows how the time grows with them.
+Each cold read is a separate process, so it pays for its imports and reads every byte that it needs;
+the files are in the page cache of the system. The run has one batch per step, as a slow training
+run writes it. This is the largest number of batches that a run can have. A second run has a tenth
+of the steps, so that it shows how the time grows with them.
 
-Wanted are less than `ANSWERED_S` for 10,000 steps of 200 tensors from nothing to the first
-answer, and at most `GROWTH` times the time for ten times the steps.
+The goals are less than `ANSWERED_S` from start to the first answer for 10,000 steps of 200 tensors,
+and at most `GROWTH` times as long for ten times the steps.
 
 Run: python bench/reading.py [--steps N] [--tensors T] [--runs R]
 """
@@ -54,7 +54,8 @@ SCALARS = ("loss", "lr", "gradient_norm", "step_s", "own_s", "micro_batches")
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Write two runs, read them cold several times, then follow one that grows; print it all."""
+    """Write two runs, read them cold several times, then follow a growing run; print the
+    results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--tensors", type=int, default=200)
@@ -107,8 +108,8 @@ def start(folder: Path, pid: int, command: Sequence[str] = ("bench",)):  # type:
 def record(step: int, tensors: int, *, like_norms: bool = False):  # type: ignore[no-untyped-def]
     """Make the record of a step; the first defines the tensors.
 
-    Statistics are noise, which nothing compresses, or `like_norms`: each tensor has its own
-    magnitude, over six powers of ten, which falls slowly, with noise of a fifth.
+    Statistics are incompressible noise, or with `like_norms` magnitudes per tensor, over six powers
+    of ten, which fall slowly, with noise of a fifth.
     """
     from mothtrap.core.records import Scalar, StepRecord
     from mothtrap.core.steps import StepKey
@@ -143,7 +144,7 @@ def cold(run: Path, steps: int, times: int) -> dict[str, float]:
 
 
 def ask(run: Path, steps: int) -> str:
-    """Return what a fresh process prints that reads a run."""
+    """Return the output of a fresh process that reads a run."""
     return subprocess.check_output([sys.executable, "-c", COLD, str(run), str(steps)], text=True)
 
 

@@ -1,10 +1,10 @@
-"""Cost of a whole look at a long run: open it, one history, all norms, five queries in SQL.
+"""Cost of a typical analysis of a long run: open it, one history, all norms, five SQL queries.
 
-The run is what a training writes by default: of each tensor the number of elements, of
-values that are not finite, and a norm that wanders. It is read in fresh processes, with
-the files in the page cache. DuckDB over one Parquet file (zstd) of the same rows stands
-beside the queries. A second run has a million steps and few tensors: what is asked of it
-is the first answer of the page.
+The run has the data that a training run writes by default: for each tensor the number of elements
+and of values that are not finite, and a random-walk norm. It is read in fresh processes, with the
+files in the page cache. The queries are compared with DuckDB over one Parquet file (zstd) of the
+same rows. A second run has a million steps and few tensors; it is queried for the first answer of
+the page.
 
 Run: python bench/reading_story.py [--steps N] [--tensors T] [--long N] [--runs R]
 """
@@ -132,7 +132,7 @@ def size(run: Path, table: str) -> float:
 
 
 def write(folder: Path, steps: int, tensors: int, looks: int = 1) -> None:
-    """Write a run that has ended, unless it is there; statistics at every `looks`-th step."""
+    """Write a finished run, unless it exists; statistics at every `looks`-th step."""
     if folder.exists():
         return
     log = start(folder, pid=2**30)
@@ -192,7 +192,7 @@ def records(steps: int, tensors: int, looks: int) -> Iterator:  # type: ignore[t
 
 
 def to_parquet(run: Path, path: Path) -> None:
-    """Write the statistics of a run as one Parquet file, in a process of its own."""
+    """Write the statistics of a run as one Parquet file, in a separate process."""
     code = (
         "import sys, mothtrap, pyarrow.parquet as pq\n"
         "pq.write_table(mothtrap.open_run(sys.argv[1]).table('stats'), sys.argv[2],"

@@ -29,7 +29,7 @@ WORDS = {
 
 
 def concluded(kind: str, seed: int, folder: Path) -> str:
-    """Return the kind that mothtrap concludes; "" for none."""
+    """Return the kind that mothtrap concludes, or ""."""
     (folder / "train.py").write_text(SCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
     with tempfile.TemporaryDirectory() as elsewhere:
         mark = str(Path(elsewhere) / "mark")

@@ -49,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Repaired:
-    """Outcome of one case; `said` is what `mothtrap fix` said instead of a patch."""
+    """Outcome of one case; `said` is the message of `mothtrap fix` if there is no patch."""
 
     name: str
     patched: bool
@@ -89,7 +89,7 @@ def cases(only: Sequence[str]) -> Iterator[Case]:
 
 
 def public(folder: Path, only: Sequence[str]) -> Iterator[Case]:
-    """Yield the scripts of a folder, each beside its unbroken original."""
+    """Yield the scripts of a folder, each with its unbroken original."""
     for twin in sorted(folder.absolute().glob("*.healthy.py")):
         name = twin.name.removesuffix(".healthy.py")
         if only and name not in only:

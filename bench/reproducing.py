@@ -1,4 +1,4 @@
-"""Scripts of `mothtrap replay --repro`, run where the training is gone.
+"""Scripts of `mothtrap replay --repro`, run without the training code.
 
 Each program fails. Its run is replayed with `--repro`. Then the program and its run are deleted,
 and the script is started in an empty folder by another Python and, if wanted, as another user. It
@@ -26,7 +26,7 @@ from bench.runs_of_programs import PYTHON, TIMEOUT_S
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "replay" / "programs"
 HELPERS = ("telling", "gradient_of_one_rank")
-"""No programs of their own: one is imported, one needs two processes."""
+"""Not complete programs: one is imported, and one needs two processes."""
 MAX_LINES, MAX_BYTES = 60, 1_100_000
 
 

@@ -1,4 +1,4 @@
-"""Runs small programs under mothtrap and keeps what was said of them."""
+"""Runs small programs under mothtrap and stores the verdicts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WARNING_OR_WORSE = ("error", "warning")
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One run to make: a script with a seed, as it is or as its repaired twin.
+    """One run: a script with a seed, with its fault or as its repaired twin.
 
-    `command` holds the words between `mothtrap` and the script, and `codes` the exit codes of a run
-    that can be judged. `options` are further arguments of the script.
+    `command` contains the words between `mothtrap` and the script, and `codes` the exit codes of a
+    run that can be evaluated. `options` are further arguments of the script.
     """
 
     script: Path
@@ -46,9 +46,9 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of a program under mothtrap; `error` says why there is nothing to judge.
+    """Outcome of a program under mothtrap; `error` is the reason why there is no verdict.
 
-    `printed` is what the script wrote to its standard output.
+    `printed` is the standard output of the script.
     """
 
     program: Program
@@ -72,7 +72,7 @@ def run_all(
     """Run programs, `jobs` at a time; outcomes in the order of the programs.
 
     Args:
-        programs: what to run.
+        programs: programs to run.
         runs_dir: where the runs are stored.
         jobs: how many at a time.
         tell: called with each outcome, in order.
@@ -86,7 +86,7 @@ def run_all(
 
 
 def run(program: Program, runs_dir: Path) -> Outcome:
-    """Run one program, away from any configuration, and read what was said of it."""
+    """Run one program, without any configuration file, and read the verdict."""
     runs_dir.mkdir(parents=True, exist_ok=True)
     run_options = ["--runs-dir", str(runs_dir), "--name", program.name]
     first, *more = program.command

@@ -11,7 +11,7 @@ import numpy as np
 class TensorSet:
     """`count` float32 tensors of `low` to `high` bytes at every step.
 
-    `statistics`: what is stored is a row of numbers about each; `low` is what it has in float32.
+    `statistics`: a row of numbers about each tensor is stored; `low` is what it has in float32.
     """
 
     count: int
@@ -20,7 +20,7 @@ class TensorSet:
     steps: int
     statistics: bool = False
     slow_steps: int = 0
-    """Steps for a peer that would take hours for all of them; 0 means all."""
+    """Number of steps for a peer that would take hours for all steps; 0 means all."""
 
     def tensors(self) -> list[np.ndarray]:
         """The tensors; the same at each call."""

@@ -27,10 +27,10 @@ TIMEOUT_S = 120.0
 
 
 class Fault(NamedTuple):
-    """A fault, and what must be said about it.
+    """A fault, and the expected report.
 
-    `code` is that of a finding; "" = a difference from one process. `words` must be in its
-    message, or in the likely cause. `module` is the first one that is named; "" = any.
+    `code` is the code of a finding; "" = a difference from one process. `words` must be in its
+    message, or in the likely cause. `module` is the first named module; "" = any.
     """
 
     name: str
@@ -61,7 +61,7 @@ FAULTS = (
 class Outcome(NamedTuple):
     """Result of one fault and its twin in one element type.
 
-    `alarm` is what was said of the healthy twin; "" = nothing.
+    `alarm` is the finding about the healthy twin; "" = none.
     """
 
     fault: Fault
@@ -93,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> list[Outcome]:
 
 
 def tried(fault: Fault, dtype: str) -> Outcome:
-    """Run a fault and its twin; with one process too where only that shows it."""
+    """Run a fault and its twin, also with one process if only the comparison shows it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         faulty, healthy = (train(folder, fault.name, twin, dtype, 2) for twin in TWINS)

@@ -1,13 +1,13 @@
 """Cost of writing and reading tensors, against a plain write of the same bytes and smdebug.
 
-The writers take turns in one run, each in a process of its own and a fresh folder; the
+The writers take turns in one run, each in a separate process and a fresh folder; the
 medians over the rounds are printed, and their ratios. `blocked` is what the training thread does
 itself; the plain side of it is one copy of the same bytes into memory in use, at the same place
 and beside the same writer, which empties the caches of the processor for both. `waiting` is how
 long, on the average, it then stands until the writer has taken a step before (`on_full =
 "block"`): a training computes meanwhile. `queue_mb` is the memory for copies, as configured.
 
-What was written is read in a process of its own, three times over: `just written`, as the
+The written data is read in separate processes, in three conditions: `just written`, as the
 writer has left it, in the cache of the operating system or past it; `cold`, with none of it in the
 cache; and `warm`, with all of it there. Cold and warm are the same for both readers, are made
 before each reading, and are checked; the readers take turns there, `--readings` times in a round.
@@ -46,15 +46,16 @@ from bench.sets import SETS
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOM = 2.2
-"""Steps that `queue_mb` has room for where the default has none for two; see `queue_mb_of`."""
+"""Number of steps that fit into `queue_mb` if two steps do not fit into the default; see
+`queue_mb_of`."""
 Times = dict[str, float]
 Found = dict[str, dict[str, list[float]]]
-"""Times by what was measured and who did it."""
+"""Times by measurement and tool."""
 CONDITIONS = {"cold": page_cache.make_cold, "warm": page_cache.make_warm}
 
 
 def queue_mb_of(name: str) -> int:
-    """Return `queue_mb` for a set: the default, or what two steps of it need."""
+    """Return `queue_mb` for a set: the default, or the size of two of its steps."""
     from mothtrap.core.config import Config
 
     chosen = SETS[name]
@@ -65,7 +66,7 @@ def queue_mb_of(name: str) -> int:
 def in_flight(name: str) -> int:
     """Return how many steps wait at most: as wake the writer, so that it sets the pace.
 
-    A quarter of `queue_mb` of tensors kept whole does, and half of it of statistics.
+    Up to a quarter of `queue_mb` for raw tensors, and half of it for statistics.
     """
     chosen, limit_bytes = SETS[name], queue_mb_of(name) << 20
     if chosen.statistics:
@@ -88,7 +89,7 @@ def write_plain(name: str, folder: Path) -> Times:
 
 
 def copy_plain(name: str, folder: Path) -> Times:
-    """A copy of the arrays of a step where mothtrap makes its own, and beside its writer."""
+    """Copy the arrays of a step at the same place as mothtrap, next to its writer."""
     times = write_mothtrap(name, folder, copies_plainly=True)
     return {"blocked_s": times["blocked_s"]}
 
@@ -282,7 +283,7 @@ def compare(name: str, rounds: int, readings: int, base: Path, smdebug: str | No
 
 
 def show(name: str, writers: Sequence[str], found: Found) -> None:
-    """Print what was found of a set: a line for each time."""
+    """Print the results of a set, one line per time."""
     for what, by_writer in found.items():
         medians = {writer: statistics.median(values) for writer, values in by_writer.items()}
         cells = [f"{1e3 * medians[w]:.3g}" if w in medians else "-" for w in writers]

@@ -1,7 +1,7 @@
 """CPU time of a step of Lightning and of Hugging Face's Trainer, under mothtrap and plainly.
 
-Each way trains the same network in processes of its own, in turns; a ratio is that of two
-processes of one round. Steps at the beginning are not counted: mothtrap looks at them in full.
+Each way trains the same network in separate processes, in turns; a ratio compares two processes of
+one round. The first steps are not counted, because mothtrap observes them in full.
 
 Run: .venv-trainers/bin/python bench/trainer_cost.py [--steps 300] [--width 512] [--rounds 5]
 """
@@ -38,7 +38,7 @@ class Clock:
         self.ends_s.append(time.process_time())
 
     def mean_ms(self) -> float:
-        """Return the mean of all steps but the first ones."""
+        """Return the mean of all steps except the first."""
         counted = self.ends_s[WARM_UP:]
         return 1e3 * (counted[-1] - counted[0]) / (len(counted) - 1)
 
@@ -62,7 +62,7 @@ def rows(steps: int, width: int) -> tuple[Any, Any]:
 
 
 def by_lightning(steps: int, width: int) -> float:
-    """Train by Lightning; return the mean CPU time of a step, in milliseconds."""
+    """Train with Lightning; return the mean CPU time of a step, in milliseconds."""
     import torch
     from lightning import pytorch as pl
     from torch.utils.data import DataLoader, TensorDataset
@@ -97,7 +97,7 @@ def by_lightning(steps: int, width: int) -> float:
 
 
 def by_transformers(steps: int, width: int) -> float:
-    """Train by the Trainer of Hugging Face; return the mean CPU time of a step, in milliseconds."""
+    """Train with the Hugging Face Trainer; return the mean CPU time of a step, in milliseconds."""
     import torch
     import transformers
 
@@ -136,7 +136,7 @@ def by_transformers(steps: int, width: int) -> float:
 
 
 def measure(trainer: str, options: argparse.Namespace, *, watched: bool) -> float:
-    """Train in a process of its own; return what it measured."""
+    """Train in a separate process; return its measurement."""
     own = [__file__, "--as", trainer, "--steps", str(options.steps), "--width", str(options.width)]
     with tempfile.TemporaryDirectory() as folder:
         prefix = ["-m", "mothtrap", "run", "--quiet", "--runs-dir", folder] if watched else []
@@ -146,7 +146,7 @@ def measure(trainer: str, options: argparse.Namespace, *, watched: bool) -> floa
 
 
 def main() -> None:
-    """Print a table: CPU time of a step, and the median of the ratios to the plain one."""
+    """Print a table: Print the CPU time of a step, and the median of the ratios to a plain step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--width", type=int, default=512)

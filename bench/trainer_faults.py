@@ -1,8 +1,8 @@
 """Faults in scripts of trainers that are named, and errors about their repaired twins.
 
-The cases of `faultbench/trainers` run one after the other in this process, recorded in memory. A
-fault is named when a finding of warning or worse bears one of the rules that
-`faultbench/expected.json` accepts.
+The cases of `faultbench/trainers` run one at a time in this process, recorded in memory. A
+fault is named if a finding of severity warning or error comes from one of the rules in
+`faultbench/expected.json`.
 
 Run: .venv-trainers/bin/python bench/trainer_faults.py lightning|transformers [--only NAME,...]
 The exit code is 1 when a fault is not named, or a twin has an error.

@@ -1,9 +1,9 @@
 """Processor time that watching adds to a training of boosted trees, of the whole process.
 
-Plain and watched trainings take turns in one process, in several processes one after the other.
-The ratio is that of processor times, of all threads; its interval draws processes, then pairs.
-The start and the end of a recorded run, some 0.1 s, lie outside of what is timed; the first round
-with all that is looked at once lies inside.
+Plain and watched training runs take turns in one process, in several processes one at a time. The
+ratio compares processor times of all threads; its interval draws processes, then pairs. The start
+and the end of a recorded run, some 0.1 s, lie outside of what is timed; the first round with all
+that is looked at once lies inside.
 
 Run: python bench/trees.py [--library xgboost] [--rounds 60] [--pairs 9] [--processes 3]
 """

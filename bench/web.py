@@ -1,7 +1,7 @@
 """Cost of the page: the server's answers and memory, and the browser's time to readable content.
 
-A run of many steps and tensors, one of many tensors and one of a million losses are written;
-`mothtrap ui` serves them in a process of its own. Where Chromium and playwright are there, a
+A run of many steps and tensors, a run of many tensors, and a run of a million losses are written;
+`mothtrap ui` serves them in a separate process. Where Chromium and playwright are there, a
 headless browser opens the page and a report. TensorBoard shows the same numbers, where it is
 installed. Times are medians.
 
@@ -55,7 +55,7 @@ CHARTS_OF_TENSORBOARD = "line-chart canvas, line-chart svg"
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Write two runs, serve and read them, and print what each part took."""
+    """Write two runs, serve and read them, and print the cost of each part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--tensors", type=int, default=20)
@@ -236,7 +236,7 @@ def browser(url: str, run: Path, times: int) -> None:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Start the system's Chromium; None where it or playwright is missing."""
+    """Start the system's Chromium; None if it or playwright is missing."""
     found = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     try:
         from playwright.sync_api import sync_playwright
@@ -252,7 +252,7 @@ def chromium() -> Iterator[Any]:
 
 
 def shown(page: Any, url: str, what: str) -> dict[str, float]:
-    """Open an address; return when it was painted, when `what` was there, and what it took."""
+    """Open an address; return when it was painted, when `what` appeared, and the cost."""
     requests: list[str] = []
     got_bytes: list[float] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -389,7 +389,7 @@ def memory_mb(process: psutil.Process) -> float:
 
 
 def say(name: str, value: float) -> None:
-    """Print a figure, with its goal where there is one."""
+    """Print a figure, with its goal if it has one."""
     goal = f"   (wanted: {GOALS[name]} at most)" if name in GOALS else ""
     print(f"  {name:52} {value:10.1f}{goal}")
 

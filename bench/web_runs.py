@@ -64,7 +64,7 @@ DRAWN = """async () => {
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Write runs, serve them twice, and print what each part took."""
+    """Write runs, serve them twice, and print the cost of each part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=200)
@@ -101,7 +101,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def write(folder: Path, steps: int, number: int) -> None:
-    """Write a small run that has ended, with parameters, and with a loss of its own."""
+    """Write a small finished run with its own parameters and loss."""
     from mothtrap.core.records import Scalar, StepRecord
     from mothtrap.core.runs import RunEnd
     from mothtrap.core.steps import StepKey

@@ -65,7 +65,7 @@ class Added:
 
     @property
     def is_honest(self) -> bool:
-        """Return whether the reported time is within 20 % or 0.3 s of the true one."""
+        """Return whether the reported time is within 20 % or 0.3 s of the true time."""
         return abs(self.reported_s - self.wall_s) <= max(0.3, 0.2 * self.wall_s)
 
 

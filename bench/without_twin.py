@@ -1,8 +1,8 @@
-"""Writes copies of fault programs that show nothing of their repaired twin.
+"""Writes copies of fault programs without any trace of their repaired twin.
 
 Each program of `faultbench` has a switch (`args.healthy` or `run.healthy`) between its fault and
-the repair. The copy is what is left with the switch off. No branch, name, option, comment, or
-docstring shows where the fault is, or that there is one.
+the repair. A copy contains the code that remains with the switch off. No branch, name, option,
+comment, or docstring shows where the fault is, or that there is one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Off(cst.CSTTransformer):
         original_node: cst.SimpleStatementLine,  # noqa: ARG002  # signature of libcst
         updated_node: cst.SimpleStatementLine,
     ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
-        """Remove docstrings, and what else defines or keeps the switch."""
+        """Remove docstrings, and statements that define or store the switch."""
         first = updated_node.body[0]
         is_text = isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString)
         if is_text or "healthy" in cst.Module([]).code_for_node(updated_node):

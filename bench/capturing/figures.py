@@ -30,8 +30,8 @@ def quantile(values: Sequence[float], share: float) -> float:
 def interval(statistic: Statistic, pairs: Sequence[int]) -> tuple[float, float]:
     """95 % bootstrap interval (percentile method) of a statistic of whole pairs.
 
-    Processes are drawn first, and then pairs of each: those of one process lie nearer to one
-    another than to those of the next, where everything has another place in memory.
+    Processes are drawn first, and then pairs of each: pairs of one process are more similar to each
+    other than to pairs of another process, which has a different memory layout.
 
     Args:
         statistic: of all pairs together.
@@ -55,7 +55,7 @@ def with_interval(statistic: Statistic, pairs: Sequence[int]) -> list[float]:
 
 
 def joined(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the measurements of one line by several processes, joined as if one had made them."""
+    """Combine the measurements of one line from several processes, as if from one process."""
     lists = ("plain_s", "watched_s", "plain_cpu_s", "watched_cpu_s", "own_s")
     return {
         **measured[0],
@@ -72,7 +72,7 @@ def median_of(values: Sequence[float]) -> Statistic:
 
 
 def of_pairs(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return what the table of pairs says, from what `joined` returned.
+    """Return the values for the table of pairs, from the result of `joined`.
 
     Times are in ms; lists are a value and both ends of its interval.
     """
@@ -127,7 +127,7 @@ def of_p99(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_memory(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return how memory went in a long run: means over tenths of it, in MB."""
+    """Return the memory use over a long run: means over tenths of the run, in MB."""
     resident = measured["resident_mb"]
     tenth = max(1, len(resident) // 10)
     first, last = resident[:1], resident[-tenth:]

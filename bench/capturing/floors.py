@@ -25,11 +25,11 @@ NOTES = {
     "copy and write": "the same, and a thread writes the copy to a file",
 }
 WAITING = 1
-"""Copies that wait for the thread that writes, beside the one that it writes."""
+"""Number of copies that wait for the writer thread, in addition to the copy being written."""
 
 
 def sides(job: Job) -> tuple[Sides, str]:
-    """Return the sides of a floor, and what it is."""
+    """Return the sides of a floor, and its description."""
     name = job.by.removeprefix(FLOOR)
     model, _, step = training_of(job.model)
     run(step, FIRST_STEPS)
@@ -83,7 +83,7 @@ def _read(tensors: list[torch.Tensor]) -> None:
 
 
 def _reading_outputs(model: nn.Module) -> Any:
-    """Read what every module without parts returns; a context takes that out for a while."""
+    """Read the outputs of all modules without submodules; return a context that suspends this."""
 
     def read(_: nn.Module, __: Any, output: Any) -> None:
         values = output if isinstance(output, tuple) else (output,)
@@ -108,7 +108,7 @@ def _reading_outputs(model: nn.Module) -> Any:
 
 
 class Copies:
-    """Memory for all parameters and gradients, and what lies there."""
+    """Memory for copies of all parameters and gradients."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model = model
@@ -119,7 +119,7 @@ class Copies:
         ]
 
     def take(self, _: torch.Tensor) -> torch.Tensor:
-        """Copy them; the memory comes into use again after `WAITING + 1` more calls."""
+        """Copy them; the memory is reused after `WAITING + 1` more calls."""
         tensors = _parameters_and_gradients(self._model)
         arena = self._arenas.pop(0)
         self._arenas.append(arena)
@@ -130,7 +130,7 @@ class Copies:
 
 
 class Writer:
-    """Writes copies to a file, on a thread of its own; waits where that is behind."""
+    """Writes copies to a file on a separate thread; waits if this thread is behind."""
 
     def __init__(self, copies: Copies, path: Path) -> None:
         self._copies = copies
@@ -148,7 +148,7 @@ class Writer:
         self._queue.join()
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the waiting copies, and close the file."""
         self._queue.put(None)
         self._thread.join()
         self._file.close()

@@ -13,7 +13,8 @@ from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 
 @contextmanager
 def hooks_out_and_in() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Note what a witness replaces meanwhile; what is returned takes it all out for a while."""
+    """Record the functions that a tool replaces; return a context that restores them for a
+    while."""
     replaced: list[tuple[Any, str]] = []
     replace = ProcessHooks._replace
 

@@ -1,4 +1,4 @@
-"""One line of the bench: what is measured in a process of its own."""
+"""One line of the benchmark, measured in a separate process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_STEPS = 5
 
 
 class CannotDoError(Exception):
-    """A tool has no way to do a setting; the text says why."""
+    """A tool does not support a setting, for the reason in the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,8 @@ def perform(text: str, watch: Callable[[Job], tuple[Sides, str]]) -> str:
 
     Args:
         text: a job, see `Job.text`.
-        watch: returns the sides, and in a few words what is watched; raises `CannotDoError`.
+        watch: returns the sides, and a short description of the watched data; raises
+            `CannotDoError`.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""mothtrap, and what lies below any tool: `python -m bench.capturing.ours JOB` does one job."""
+"""mothtrap, and the floors below any tool: `python -m bench.capturing.ours JOB` does one job."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Plain and watched steps of the same training take turns, and are timed one by one.
+"""Plain and watched steps of the same training run take turns, and are timed one by one.
 
 Either side of a pair begins with steps that are not measured, so that a measured watched step
-carries what background threads do for the ones before it, as in any longer run. After it they
-finish outside the measurement.
+includes the background work for earlier steps, as in any longer run. After it they finish outside
+the measurement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bench.memory import Growth, resident_mb
 SETTLE_S = 0.12
 """Two polls of mothtrap's queues."""
 SAMPLES = 100
-"""Number of looks at memory in a long run."""
+"""Number of memory samples in a long run."""
 FEWEST_PAIRS = 3
 
 
@@ -34,10 +34,10 @@ class Sides:
 
     Attributes:
         plain, watched: make one step.
-        unwatched: around plain steps, takes out what is in their way.
+        unwatched: context for plain steps, which removes hooks.
         settle: waits, when a watched side is done, until nothing works beside the training.
-        own_s: seconds that the tool says to have spent on the training thread, since the start.
-        close: ends the watching; everything is written then.
+        own_s: seconds that the tool reports to have spent on the training thread since the start.
+        close: stops watching, and writes all data.
         folder: where that is.
     """
 
@@ -58,8 +58,8 @@ class Shape:
         pairs: how often the sides take turns.
         steps: that are measured on either side of a pair; as many, or one of several, before.
         warm_up: watched steps before the first pair.
-        most_s: after that time no pair begins any more (three are made whatever it takes),
-            and a fifth of it ends the warming up.
+        most_s: after that time, no further pair begins (but at least three are measured), and the
+            warm-up ends after a fifth of it.
         most_gb: the same, of files of 10^9 bytes.
     """
 
@@ -76,11 +76,11 @@ class Side:
 
     step_s: list[list[float]]
     training_s: list[float]
-    """Processor seconds of a step, without what works beside the training."""
+    """CPU seconds of a step, without background work."""
 
 
 def measure(sides: Sides, shape: Shape, unmeasured: int) -> dict[str, Any]:
-    """Let the sides take turns; return what was measured, as JSON has it.
+    """Let the sides take turns; return the measurements for JSON.
 
     Args:
         sides: of the training.
@@ -124,7 +124,7 @@ def measure(sides: Sides, shape: Shape, unmeasured: int) -> dict[str, Any]:
 
 
 def follow_memory(sides: Sides, steps: int) -> dict[str, Any]:
-    """Make watched steps, nothing between them; return the resident memory as they go."""
+    """Run only watched steps; return the resident memory over time."""
     growth = Growth()
     every = max(1, steps // SAMPLES)
     resident = []
@@ -143,7 +143,7 @@ def follow_memory(sides: Sides, steps: int) -> dict[str, Any]:
 
 
 def run(step: Callable[[], object], steps: int) -> None:
-    """Make steps."""
+    """Run steps."""
     for _ in range(steps):
         step()
 

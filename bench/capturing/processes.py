@@ -26,10 +26,10 @@ VERSION = "from importlib.metadata import version; import sys; print(version(sys
 
 
 def line(job: Job, peers: Path, processes: int = 1) -> dict[str, Any]:
-    """Do a job; return its line (see `table.Line`). What goes wrong is told there.
+    """Do a job; return its line (see `table.Line`). Errors are reported in the line.
 
     Args:
-        job: pairs are those of all processes together.
+        job: pairs are the pairs of all processes together.
         peers: folder of their environments.
         processes: that share the pairs, one after another; a `long` job is for one.
     """
@@ -104,7 +104,7 @@ def machine(threads: int) -> str:
 
 
 def compiled_parts() -> str:
-    """Say whether the compiled parts are there: a bare checkout has none, and is slower."""
+    """Report whether the compiled parts are built; a bare checkout has none, and is slower."""
     from mothtrap.adapters.torch.forward.fast_path import compiled
     from mothtrap.statistics import built
 

@@ -1,4 +1,4 @@
-"""Processor time of a process, that of the training apart from the rest; Linux only."""
+"""Processor time of a process, separately for the training and the rest; Linux only."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Beside:
-    """Seconds of what works beside a training: threads of Python, and child processes.
+    """Processor seconds of background work: Python threads, and child processes.
 
-    Threads that compute for the training (OpenMP) are none of Python's. What a thread took
-    last before it ended is missing.
+    Threads that compute for the training (OpenMP) are not Python threads. The last time slice of a
+    thread before it ended is missing.
     """
 
     def __init__(self) -> None:
         self._spent_s: dict[int, float] = {}
 
     def threads_s(self) -> float:
-        """Processor seconds of all threads of Python but the main one, so far."""
+        """Processor seconds of all Python threads except the main thread, so far."""
         for thread in threading.enumerate():
             if thread is not threading.main_thread() and thread.native_id is not None:
                 spent_s = _thread_s(thread.native_id)
@@ -41,7 +41,7 @@ class Clock:
         self._beside = Beside()
 
     def training_s(self) -> float:
-        """Processor seconds of the main thread and of those that compute with it."""
+        """Processor seconds of the main thread and of the threads that compute for it."""
         return time.process_time() - self._beside.threads_s()
 
     def beside_s(self) -> float:

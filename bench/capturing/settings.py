@@ -39,7 +39,7 @@ FLOORS = {
     "raw gradients and weights": ("memcpy", "copy and write"),
 }
 FLOOR = "floor: "
-"""Before the name of a floor, where lines say who did it."""
+"""Prefix of the name of a floor, in the column of tools."""
 
 MODELS = ("mlp", "digits", "lstm", "resnet", "resnet_fresh", "gpt", "gpt30m")
 STEPS = {"mlp": 200, "digits": 50, "lstm": 1, "resnet": 1, "resnet_fresh": 1, "gpt": 1, "gpt30m": 1}
@@ -53,15 +53,15 @@ WARM_UP_STEPS = {
     "gpt": 300,
     "gpt30m": 80,
 }
-"""So long that what looks more closely at first has done so: targets at 256 steps, everything in
-jobs of short steps at 2,000."""
+"""Long enough for the closer inspection of the first steps: targets until step 256, everything in
+jobs of short steps until step 2,000."""
 RAW_WARM_UP_STEPS = 10
-"""Tensors kept whole fill a disk, and their first steps cost what the later ones do."""
+"""Raw tensors fill a disk, and their first steps cost as much as later steps."""
 
 PEERS = ("smdebug", "wandb", "tensorboard", "torch_audit", "trainscope")
 """Each has `bench/peers/<name>.txt` and `bench/peers/<name>_capture.py`."""
 
 
 def warm_up_steps(model: str, setting: str) -> int:
-    """Steps before the first one that is measured."""
+    """Number of steps before the first measured step."""
     return RAW_WARM_UP_STEPS if setting == RAW else WARM_UP_STEPS[model]

@@ -13,7 +13,7 @@ END = "<!-- measured by bench/capture.py: end -->"
 
 Line = Mapping[str, Any]
 """`kind`, `model`, `setting`, `by`, `machine` and `version`; then figures, or `cannot` or
-`failed` with the reason; `note` says what was watched."""
+`failed` with the reason; `note` describes the watched data."""
 Column = tuple[str, Callable[[Line], str]]
 
 
@@ -74,7 +74,8 @@ TITLES = {
 
 
 def rounded(value: float | None, digits: int = 3) -> str:
-    """A number with so many significant digits, whole ones all told; a dash for None."""
+    """A number with this many significant digits, without rounding integer digits; a dash for
+    None."""
     if value is None:
         return "-"
     if abs(value) >= 10 ** (digits - 1):
@@ -83,7 +84,7 @@ def rounded(value: float | None, digits: int = 3) -> str:
 
 
 def row(line: Line) -> str:
-    """One line of a table; one without figures says why."""
+    """One line of a table; a line without figures contains the reason."""
     columns = COLUMNS[line["kind"]]
     if "cannot" in line or "failed" in line:
         why = f"cannot: {line['cannot']}" if "cannot" in line else f"failed: {line['failed']}"
@@ -105,7 +106,7 @@ def header(kind: str) -> str:
 
 
 def tables(lines: Iterable[Line]) -> str:
-    """All lines in tables, by machine and kind; of equal measurements the last one counts."""
+    """All lines in tables, by machine and kind; of repeated measurements, the last one counts."""
     latest = {_key(line): line for line in lines}
     ordered = sorted(latest.values(), key=_order)
     parts: list[str] = []
@@ -127,7 +128,7 @@ def tables(lines: Iterable[Line]) -> str:
 
 
 def put_between(page: Path, text: str) -> None:
-    """Replace what stands between the markers of a page.
+    """Replace the text between the markers of a page.
 
     Raises:
         ValueError: the page has not both markers, in their order, once.

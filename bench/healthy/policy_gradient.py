@@ -1,4 +1,4 @@
-"""REINFORCE with a baseline on a corridor: one update an episode batch."""
+"""REINFORCE with a baseline on a corridor: one update per batch of episodes."""
 
 import torch
 from _common import seeded

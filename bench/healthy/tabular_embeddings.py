@@ -1,4 +1,4 @@
-"""Tabular data with categories: embeddings beside numbers, binary target, rare positives."""
+"""Tabular data with categories: embeddings and numbers, binary target, rare positives."""
 
 import torch
 from _common import seeded

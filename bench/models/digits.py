@@ -12,7 +12,7 @@ from mothtrap.examples.digits import digits, network
 
 
 def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
-    """Return model, optimizer and a function that makes one step."""
+    """Return model, optimizer and a function that runs one step."""
     torch.manual_seed(0)
     model = network(fixed=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

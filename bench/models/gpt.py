@@ -1,4 +1,4 @@
-"""GPT with 5,018,112 parameters: the model by which the cost of capture is judged."""
+"""GPT with 5,018,112 parameters: the main model for the cost of capture."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def training(
     vocabulary: int = VOCABULARY,
     batch: int = BATCH,
 ) -> tuple[nn.Module, torch.optim.Optimizer, Step]:
-    """Return model, optimizer and a function that makes one step."""
+    """Return model, optimizer and a function that runs one step."""
     torch.manual_seed(0)
     model = GPT(width, blocks, vocabulary).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)

@@ -1,4 +1,4 @@
-"""The GPT with 30,504,448 parameters: tensors that no cache holds."""
+"""The GPT with 30,504,448 parameters: its tensors do not fit into the cache."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ WIDTH, BLOCKS, VOCABULARY, BATCH = 512, 9, 2048, 8
 
 
 def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
-    """Return model, optimizer and a function that makes one step."""
+    """Return model, optimizer and a function that runs one step."""
     return gpt.training("cpu", WIDTH, BLOCKS, VOCABULARY, BATCH)

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 
 class Step(Protocol):
-    """Makes one step and returns the loss, a tensor of one element.
+    """Runs one step and returns the loss, a tensor of one element.
 
     Args of a call:
         before_update: is given the loss between the backward and the optimizer's step, where

@@ -1,4 +1,4 @@
-"""An LSTM of two layers: few calls of modules, each with much in it, and outputs in tuples."""
+"""An LSTM of two layers: few, expensive module calls, and outputs in tuples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LSTM(nn.Module):
 
 
 def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
-    """Return model, optimizer and a function that makes one step."""
+    """Return model, optimizer and a function that runs one step."""
     torch.manual_seed(0)
     model = LSTM()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

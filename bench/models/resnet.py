@@ -12,7 +12,7 @@ WIDTHS, BATCH, CLASSES = (64, 128, 256), 4, 10
 
 
 class Block(nn.Module):
-    """Two convolutions with batch norm and a way around them."""
+    """Two convolutions with batch norm and a residual connection."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class ResNet(nn.Module):
 
 
 def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
-    """Return model, optimizer and a function that makes one step."""
+    """Return model, optimizer and a function that runs one step."""
     torch.manual_seed(0)
     model = ResNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

@@ -14,7 +14,7 @@ BATCH, IMAGES = 64, 2048
 
 
 def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
-    """Return model, optimizer and a function that makes one step."""
+    """Return model, optimizer and a function that runs one step."""
     torch.manual_seed(0)
     model = ResNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

@@ -1,7 +1,7 @@
 """Base of the peers of `bench/capture.py`; requires only torch and the standard library.
 
-Two trainings of the same model take turns, one of them watched by the peer. A peer's script
-says what it can do and attaches itself: `python bench/peers/<peer>_capture.py JOB`.
+Two training runs of the same model take turns, one of them watched by the peer. A peer's script
+declares its abilities and attaches itself: `python bench/peers/<peer>_capture.py JOB`.
 """
 
 import sys
@@ -20,7 +20,7 @@ class Attached:
         before_update: with the loss, between backward and update; None = not.
         after_step: with the loss, when the step is done; None = not.
         settle: waits for threads of the peer that still write.
-        close: ends the watching, everything is on the disk then.
+        close: stops watching, and writes all data to the disk.
     """
 
     before_update: object = None
@@ -33,7 +33,7 @@ def main(can, cannot, attach):
     """Do the job of the first argument, and print its result.
 
     Args:
-        can: what the peer does in each setting that it can do, in words.
+        can: description of the peer's work in each supported setting.
         cannot: why not, for the others.
         attach: gets model, optimizer, setting and an empty folder; returns an `Attached`.
     """

@@ -20,7 +20,7 @@ CANNOT = {"guard and ring": "does not judge a step before its update, and keeps 
 
 
 def attach(model, _, setting, folder):
-    """Return what is called at each step: nothing, its hooks do it all."""
+    """Return no function to call at each step, because its hooks do all the work."""
     from smdebug.pytorch import Hook, ReductionConfig, SaveConfig
 
     folder = str(folder / "smdebug")  # must not exist

@@ -1,6 +1,6 @@
 """Writes histograms for TensorBoard at every step; run by `bench/capture.py` in its environment.
 
-TensorBoard attaches itself to nothing: this is the loop that its users write.
+TensorBoard has no hooks: this is the loop that its users write.
 """
 
 from bench.peers.base import Attached, main
@@ -41,7 +41,7 @@ def attach(model, _, setting, folder):
 
 
 def hook_outputs(model, add):
-    """Hand on what modules without parts return; of several tensors each."""
+    """Pass on the outputs of modules without submodules, tensor by tensor."""
 
     def hook_of(name):
         def hook(_, __, output):

@@ -17,7 +17,7 @@ CANNOT = {
 
 
 def attach(model, _, setting, folder):
-    """Watch the model; a commit at each step makes a row of it."""
+    """Watch the model; a commit at each step writes a row."""
     os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=str(folder))
     import wandb
 

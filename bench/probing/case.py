@@ -1,4 +1,4 @@
-"""Form of a case: a model with a weakness, the data to ask it about, and what must be named."""
+"""Form of a case: a model with a weakness, data to query it with, and the expected finding."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Case:
     """A case.
 
     `codes`: any of these counts. `segment_R`: planted rows. `features`: must be named. `evidence`:
-    values that the evidence must have. `is_found`: judges the report instead, where the weakness is
-    no finding.
+    values that the evidence must have. `is_found`: evaluates the report instead, if the weakness is
+    not a finding.
     """
 
     predict: Any

@@ -16,7 +16,7 @@ from bench.probing.case import Case, case
 
 @case("34 flip that changes the label")
 def flipped(seed: int, healthy: bool) -> Case:
-    """A digit on its head is another one; a digit turned by 5 degrees stays the same."""
+    """A digit turned upside down is another digit; a digit turned by 5 degrees stays the same."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(y))
     X, y = X[order], y[order]
@@ -40,7 +40,8 @@ def flipped(seed: int, healthy: bool) -> Case:
 
 @case("43 patch that harms elsewhere")
 def harmful(seed: int, healthy: bool) -> Case:
-    """A patch makes the model surer in one segment; the harmful one also spoils another one."""
+    """A patch makes the model more confident in one segment; the harmful patch also spoils another
+    segment."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(6000, 4)), columns=list("abcd"))
     X["kind"] = rng.choice(list("uvw"), 6000)

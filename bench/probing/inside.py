@@ -1,4 +1,4 @@
-"""Cases 33, 40, 42, 46, 47: what a network looks at, its channels, and mixed classes."""
+"""Cases 33, 40, 42, 46, 47: attributions of a network, its channels, and mixed classes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def dead(seed: int, healthy: bool) -> Case:
 
 @case("42 classes mixed in the features")
 def mixed(seed: int, healthy: bool) -> Case:
-    """A column without scale, such as a time, goes through the features to nothing."""
+    """A column without scaling, such as a time, reaches the features but has no effect."""
     torch.manual_seed(seed)
     images, y = _digits(seed)
     time = np.random.default_rng(seed).uniform(0, 1 if healthy else 1000, (len(y), 1))
@@ -119,7 +119,8 @@ def _perceptron(width: int) -> torch.nn.Module:
 
 @case("46 channels that can be removed")
 def prunable(seed: int, healthy: bool) -> Case:
-    """Half of the channels hardly matter for any answer; the twin has no more than it needs."""
+    """Half of the channels hardly matter for any prediction; the twin has only the channels that it
+    needs."""
     torch.manual_seed(seed)
     X, y = _digits(seed)
     width = 10 if healthy else 48

@@ -1,4 +1,4 @@
-"""Cases 29, 30, 35 and 39 to 41: rows that come after the training."""
+"""Cases 29, 30, 35 and 39 to 41: rows from after the training."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def memorizes(seed: int, healthy: bool) -> Case:
 
 @case("23 invisible pattern")
 def unseen_pattern(seed: int, healthy: bool) -> Case:
-    """Ten patterns of high frequency mark the classes; the twin's can be seen."""
+    """Ten patterns of high frequency mark the classes; the twin's patterns are visible."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 10, 2000)

@@ -1,4 +1,4 @@
-"""Cases 11 to 18: what changes of the inputs do."""
+"""Cases 11 to 18: effects of changed inputs."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ import mothtrap
 def on_noise(seed: int) -> list[str]:
     """Return the findings on pure noise.
 
-    The model knows all that can be known, and its errors are the same everywhere: numbers with
-    noise of one size, and labels of which 15 % are wrong in every region.
+    The model has learned everything that can be learned, and its errors are the same everywhere:
+    numbers with noise of equal size, and labels of which 15 % are wrong in every region.
     """
     rng = np.random.default_rng(1000 + seed)
     X = pd.DataFrame(rng.normal(size=(1200, 8)), columns=list("abcdefgh"))

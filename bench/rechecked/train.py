@@ -1,9 +1,9 @@
-"""A small training whose step goes bad in one of three ways: `train.py KIND SEED MARK`.
+"""A small training run with a step that goes wrong in one of three ways: `train.py KIND SEED MARK`.
 
 `flip` flips the highest bit of the exponent of one number, but only where the file MARK does not
 exist yet: a start of the same script later does not repeat it. `bug` computes the logarithm of a
 negative number. `noise` adds an operation that draws from the randomness of the operating system,
-as a kernel without a fixed order of additions would, beside a term that overflows.
+as a kernel without a fixed order of additions would, in addition to a term that overflows.
 """
 
 import os

@@ -38,5 +38,5 @@ def batches(rows, size):
 
 
 def score(value):
-    """Print the number that tells how good the run is."""
+    """Print the score of the run."""
     print(f"score={float(value):.6g}")

@@ -1,6 +1,6 @@
 """A job of two processes with a silent fault, or its healthy twin: job.py FAULT TWIN DTYPE WORKERS.
 
-TWIN is `faulty` or `healthy`, DTYPE `fp32` or `bf16`. With one worker the job makes the same steps
+TWIN is `faulty` or `healthy`, DTYPE `fp32` or `bf16`. With one worker, the job runs the same steps
 in one process, on the whole batches.
 """
 
@@ -90,7 +90,7 @@ def average(model):
 
 
 def spoil_before(model, net, optimizer):
-    """Do what goes wrong on the second worker before the first step."""
+    """Plant the fault on the second worker before the first step."""
     if FAULT == "frozen_on_one":
         net.second.requires_grad_(False)
     if FAULT == "tied_on_one":
@@ -103,7 +103,7 @@ def spoil_before(model, net, optimizer):
 
 
 def spoil_between(net, rank, step):
-    """Do what goes wrong on the second worker in the middle of the training."""
+    """Plant the fault on the second worker in the middle of the training."""
     if FAULT == "weights_changed_on_one" and rank == 1 and step == STEPS // 2:
         with torch.no_grad():
             net.third.weight.mul_(0.99)

@@ -1,4 +1,4 @@
-"""Servers on the loopback that keep what they are sent."""
+"""Servers on the loopback interface that keep the requests that they receive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Received:
 
 
 class WebServer:
-    """Answers each request as told; `received` keeps them."""
+    """Answers each request as configured; `received` keeps them."""
 
     def __init__(self, answer: Answer) -> None:
         self.received: list[Received] = []

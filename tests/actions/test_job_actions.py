@@ -19,7 +19,7 @@ def note(event: object) -> None:
 
 
 def fail(_: object) -> None:
-    """Raise what a user's function may raise."""
+    """Raise an exception, as a user's function may."""
     raise KeyError("t0ken")
 
 

@@ -83,7 +83,7 @@ def test_what_is_refused_is_not_tried_again(code: int) -> None:
     ],
 )
 def test_an_answer_that_drips_is_left_after_the_timeout(begin: bytes, scheme: str) -> None:
-    """Each byte begins the timeout of a socket anew."""
+    """Each byte restarts the timeout of a socket."""
     with dripping_server(begin) as (port, left):
         with suppress(DeliveryError):  # an answer whose head was read confirms the event
             _post(f"{scheme}://127.0.0.1:{port}/", timeout_s=0.3)

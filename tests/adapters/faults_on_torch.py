@@ -21,7 +21,7 @@ class Program:
         loss: of outputs and targets.
         x: inputs, shape (rows, ...); y: targets of these.
         rate: of plain SGD with momentum 0.9.
-        shuffles: rows are drawn in another order in each epoch.
+        shuffles: rows are drawn in a different order in each epoch.
         named: rules that name the fault; empty in the twin.
         at_loss: the finding is placed at the line of the loss.
     """

@@ -1,4 +1,4 @@
-"""Ways to let one probe, or all of them, look at a small model."""
+"""Functions that run one probe, or all probes, on a small model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small networks of PyTorch on digits, for tests that look inside."""
+"""Small PyTorch networks on digits, for tests that inspect the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An assertion is a function that says for each row whether its prediction can be right."""
+"""An assertion is a function that checks for each row whether its prediction can be right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributions are those of captum, where it is installed."""
+"""Attributions equal those of captum, if it is installed."""
 
 from __future__ import annotations
 

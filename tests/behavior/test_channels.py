@@ -1,4 +1,4 @@
-"""Channels of hidden layers: their importance, their means, and the network that holds some."""
+"""Channels of hidden layers: their importance and means, and networks with constant channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of means, counts and order give the numbers of scipy; the choice among many is bounded."""
+"""Tests of means, counts and order agree with scipy; the choice among many is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows are encoded with the columns and levels of one table, whatever other rows hold."""
+"""Rows are encoded with the columns and levels of one table, whatever other rows contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of a segment and of the other rows are those of fairlearn, where it is installed."""
+"""Errors of a segment and of the other rows equal those of fairlearn, if it is installed."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Y = labels(X, 0.12)
 
 @dataclass(frozen=True)
 class Named(Probe):
-    """Says what it is given."""
+    """Returns the given suspicions."""
 
     code = "BEH999"
     called = "named"

@@ -1,4 +1,4 @@
-"""Answers are recognized by their shape and range, and every loss is that of scikit-learn."""
+"""Answers are recognized by their shape and range, and every loss equals that of scikit-learn."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_one_of_many_levels_is_found() -> None:
 
 
 def test_names_a_fault_once() -> None:
-    """The rest after the planted segment was taken out is noise."""
+    """After the planted segment is removed, only noise is left."""
     first, second = search(Table(X), errors((X.kind == "b").to_numpy()), most=2)
     assert str(first.segment) == "kind = b"
     assert second.z < first.z / 2

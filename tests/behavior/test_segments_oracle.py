@@ -1,4 +1,4 @@
-"""The first segment is that of SliceLine, where it is installed."""
+"""The first segment equals that of SliceLine, if it is installed."""
 
 from __future__ import annotations
 

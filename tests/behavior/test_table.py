@@ -1,4 +1,4 @@
-"""Every container is read as columns, and given back in its own form."""
+"""Every container is read as columns, and returned in its own form."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_rows_are_asked_for_once_they_were_sent(job: Job) -> None:
 def test_at_the_end_no_one_waits_any_more(job: Job, device: SlowDevice) -> None:
     job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0]])
     record = job.close(0)
-    job.recorder.hand_on_facts()
+    job.recorder.emit_facts()
     assert record.pending is not None
     assert record.pending.has_arrived()
 

@@ -275,8 +275,8 @@ def test_a_collection_that_never_found_a_tensor_is_told_once_at_the_end() -> Non
     plan = Plan((*lost, *made(statistics=("l2",)), *waiting), overhead=0.0)
     plan.selection.define(0, GRADIENT)
     plan.begin(0)
-    assert plan.take_told() == []
-    [unfound] = plan.take_told(last=True)
+    assert plan.take_reports() == []
+    [unfound] = plan.take_reports(last=True)
     assert isinstance(unfound, Blind)
     assert unfound.what == "collection lost"
 
@@ -315,7 +315,7 @@ def test_what_is_asked_for_some_steps_counts_those_of_its_mode_and_is_then_out_o
     assert captured(plan, Mode.EVAL, range(7, 20)) == [7, 8, 9, 10]
     plan.begin(140)
     assert plan.streams == ()
-    ended = [o for o in plan.take_told() if isinstance(o, CaptureChanged)]
+    ended = [o for o in plan.take_reports() if isinstance(o, CaptureChanged)]
     assert [(o.request, o.from_step, o.collections) for o in ended] == [
         ("", 105, ("hidden",)),
         ("", 140, ()),
@@ -378,7 +378,7 @@ def test_each_forward_of_an_evaluation_is_decided_about_and_paid_by_its_own_time
             plan.due.charge("activation", taken_s, Mode.EVAL)
         plan.end_forward(StepKey(step=10, mode=Mode.EVAL, mode_step=forward))
     assert 190 <= made <= 220  # a fifth: a forward earns 0.0002 s
-    told = plan.take_told(last=True)
+    told = plan.take_reports(last=True)
     assert [(o.mode, o.due, o.count) for o in told if isinstance(o, Thinned)] == [
         (Mode.EVAL, 1000, 1000 - made)
     ]
@@ -389,11 +389,11 @@ def test_what_is_shed_of_evaluations_is_not_told_where_there_are_none() -> None:
     plan = Plan(streams(Config(), [hidden]), 0.02)
     for step in range(100):
         plan.begin(step)
-        assert plan.take_told() == []
+        assert plan.take_reports() == []
         plan.due.charge("activation", 1.0, Mode.EVAL)
         plan.budgets.earn(0.01, 0.0)
     assert not plan.due.is_due("activation", Mode.EVAL)
-    assert plan.take_told() == []
+    assert plan.take_reports() == []
 
 
 def test_what_is_remembered_of_tensors_is_bounded() -> None:

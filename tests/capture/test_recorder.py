@@ -305,13 +305,13 @@ def test_time_after_the_last_step_counts_as_own_time_does() -> None:
 
 def test_facts_after_the_last_step_are_handed_on_once_before_the_end(job: Job) -> None:
     job.recorder.notes.observe(Blind(step=0, what="before", reason="no step yet"))
-    job.recorder.hand_on_facts()
+    job.recorder.emit_facts()
     assert job.sink.records == []
     job.close(0)
     late = Blind(step=1, what="after", reason="an evaluation at the end")
     job.recorder.notes.observe(late)
-    job.recorder.hand_on_facts()
-    job.recorder.hand_on_facts()
+    job.recorder.emit_facts()
+    job.recorder.emit_facts()
     ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=0.0)
     job.recorder.finish(ending)
     handed, last = job.sink.records[1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.capture.selection import Stream
-from mothtrap.capture.thinning import TOLD_STEPS, Thinning
+from mothtrap.capture.thinning import REPORT_STEPS, Thinning
 from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
@@ -46,7 +46,7 @@ def test_what_follows_is_told_in_bounded_pieces_that_add_up() -> None:
     facts = told(steps, skipped)
     assert sum(fact.count for fact in facts) == len(skipped)
     assert sum(fact.due for fact in facts) == steps
-    assert len(facts) <= steps / TOLD_STEPS + 2
+    assert len(facts) <= steps / REPORT_STEPS + 2
     stretches = [(fact.step, fact.last_step) for fact in facts if fact.count]
     assert stretches[0] == (3, 3)
     assert stretches[-1][1] == skipped[-1]
@@ -55,7 +55,7 @@ def test_what_follows_is_told_in_bounded_pieces_that_add_up() -> None:
 
 def test_a_job_that_is_killed_lacks_the_counts_of_few_steps() -> None:
     facts = told(1000, range(1000), ends=False)
-    assert 1000 - TOLD_STEPS <= sum(fact.count for fact in facts) <= 1000
+    assert 1000 - REPORT_STEPS <= sum(fact.count for fact in facts) <= 1000
 
 
 def test_modes_are_counted_apart() -> None:

@@ -22,7 +22,7 @@ def result(
     loss: Callable[..., Any] | None = None,
     **more: Any,
 ) -> CheckResult:
-    """Make one check."""
+    """Run one check."""
     [made] = check(model, batches, loss, select=(code,), **more).results
     return made
 
@@ -30,7 +30,7 @@ def result(
 def finding(
     code: str, model: nn.Module, batches: Sequence[Any], *more: Any, **named: Any
 ) -> Finding:
-    """Make one check, and return the one fault that it finds."""
+    """Run one check, and return the only fault that it finds."""
     made = result(code, model, batches, *more, **named)
     assert made.state == "done", made.reason
     [found] = made.found
@@ -38,7 +38,7 @@ def finding(
 
 
 def passes(code: str, model: nn.Module, batches: Sequence[Any], *more: Any, **named: Any) -> bool:
-    """Make one check, and return whether it decides that all is well."""
+    """Run one check, and return whether it passes."""
     made = result(code, model, batches, *more, **named)
     assert made.state == "done", made.reason
     return not made.found and bool(made.passed)

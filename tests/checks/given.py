@@ -16,7 +16,7 @@ from mothtrap.monitor.catalogue import load_checks
 
 
 class Given:
-    """A data set of arrays; a part of one where `places` are given."""
+    """A dataset of arrays; a part of a dataset if `places` are given."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Given:
 
 
 def result(code: str, *sets: DataSet, task: Literal["classes", "numbers", ""] = "") -> CheckResult:
-    """Make one check of data sets."""
+    """Run one check of datasets."""
     [check] = load_checks(Config(select=(code,)))
     return result_of(check, Subject(datasets=sets, task=task), 0)
 
 
 def finding(code: str, *sets: DataSet, task: Literal["classes", "numbers", ""] = "") -> Finding:
-    """Make one check, and return the one fault that it finds."""
+    """Run one check, and return the only fault that it finds."""
     made = result(code, *sets, task=task)
     assert made.state == "done", made.reason
     [found] = made.found
@@ -60,7 +60,7 @@ def finding(code: str, *sets: DataSet, task: Literal["classes", "numbers", ""] =
 
 
 def passes(code: str, *sets: DataSet, task: Literal["classes", "numbers", ""] = "") -> bool:
-    """Make one check, and return whether it decides that all is well."""
+    """Run one check, and return whether it passes."""
     made = result(code, *sets, task=task)
     assert made.state == "done", made.reason
     return not made.found and bool(made.passed)

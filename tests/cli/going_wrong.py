@@ -1,4 +1,4 @@
-"""Trains well, then badly once a file says so, until another one ends it."""
+"""Trains well, then badly once a file exists, until another file ends it."""
 
 import sys
 import time

@@ -71,7 +71,7 @@ def _step(step: int, first_loss: float) -> StepRecord:
 
 
 def _ending(steps: int, failures: tuple[Fact, ...]) -> StepRecord:
-    """The record that carries what a worker says when it ends: it is no train step."""
+    """The record with the last facts of a worker, which is not a training step."""
     return StepRecord(
         key=StepKey(step=steps, mode=Mode.PREDICT),
         wall_s=float(steps),

@@ -1,4 +1,4 @@
-"""`mothtrap actions`: what would happen, a message on trial, and what is wrong in words."""
+"""`mothtrap actions`: expected events, a test message, and error messages."""
 
 from __future__ import annotations
 

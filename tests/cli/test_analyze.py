@@ -53,7 +53,7 @@ def broken(window):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stored run whose loss is 1 / (step + 1), and rules to judge it."""
+    """A stored run whose loss is 1 / (step + 1), and rules to evaluate it."""
     monkeypatch.chdir(tmp_path)
     store_run(tmp_path / "runs" / "x", findings=(exploding(),))
     (tmp_path / "mine.py").write_text(RULES)

@@ -15,7 +15,7 @@ from mothtrap.cli import main
 
 @pytest.fixture(autouse=True)
 def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run with an error, and a later one with the same error and another."""
+    """A run with an error, and a later run with the same error and another one."""
     monkeypatch.chdir(tmp_path)
     store_run(tmp_path / "runs" / "before", findings=(exploding(),), created_s=1.0)
     other = exploding(code="NUM001", name="nonfinite_loss", fingerprint="bbbb")

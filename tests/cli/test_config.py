@@ -1,4 +1,4 @@
-"""`mothtrap config`: what is in force, from where, and the schema."""
+"""`mothtrap config`: current settings, their sources, and the schema."""
 
 from __future__ import annotations
 

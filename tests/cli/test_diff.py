@@ -14,7 +14,7 @@ from mothtrap.cli import main
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two equal runs, one that differs, and one without a step."""
+    """Two equal runs, a different run, and a run without a step."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs"
     store_run(folder / "before", created_s=1.0)

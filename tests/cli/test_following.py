@@ -24,7 +24,7 @@ PROGRAM = Path(__file__).with_name("going_wrong.py")
 
 
 class Job:
-    """A training that goes wrong when it is told so, and ends when it is told so."""
+    """A training run that goes wrong, and ends, on request."""
 
     def __init__(self, folder: Path) -> None:
         self._bad, self._stop = folder / "bad", folder / "stop"
@@ -62,7 +62,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
-    """The lines of a pipe up to the one that holds a text."""
+    """The lines of a pipe up to the line that contains a text."""
     assert process.stdout is not None
     lines: list[str] = []
     while not lines or text not in lines[-1]:

@@ -1,4 +1,4 @@
-"""Every reader says what kind of run it reads."""
+"""Every reader shows the kind of a run."""
 
 from __future__ import annotations
 

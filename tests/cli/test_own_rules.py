@@ -1,4 +1,4 @@
-"""Rules of one's own under `mothtrap run`, and what is not to be heard of."""
+"""Custom rules under `mothtrap run`, and messages that must not appear."""
 
 from __future__ import annotations
 

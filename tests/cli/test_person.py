@@ -1,4 +1,4 @@
-"""A person answers samples at a terminal; here standard input takes the person's place."""
+"""A person answers samples at a terminal; here standard input replaces the person."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mothtrap.core.asked_samples import Asked, AskedSample, Metric, PersonScore
 def answered(
     typed: str, targets: tuple[str, ...], *, metric: Metric = "accuracy"
 ) -> tuple[PersonScore | None, str]:
-    """Type answers to samples with these targets; return the score and what was printed."""
+    """Type answers to samples with these targets; return the score and the output."""
     samples = tuple(
         AskedSample(index=n, text=f"values {n}", target=target) for n, target in enumerate(targets)
     )

@@ -1,4 +1,4 @@
-"""`mothtrap replay`: what is refused, and what is said before anything is executed."""
+"""`mothtrap replay`: refused requests, and messages before a command is executed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def mothtrap(*args: str, cwd: Path) -> Outcome:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a script that trains nothing and says how it was called."""
+    """A folder with a script that does not train and prints how it was called."""
     (tmp_path / "echo.py").write_text(
         "import sys\nprint(sys.argv[1:], __name__)\nsys.exit(len(sys.argv) - 1)\n"
     )

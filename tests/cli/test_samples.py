@@ -18,7 +18,7 @@ from mothtrap.reader.run import Run
 from mothtrap.reader.samples import suspects
 
 BAD = range(40, 11, -1)
-"""Steps of a finding, the last one first."""
+"""Steps of a finding, the last step first."""
 
 
 @pytest.fixture

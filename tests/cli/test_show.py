@@ -27,7 +27,7 @@ from mothtrap.store import layout
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a clean run and a later, faulty one; it is the working directory's."""
+    """A folder with a clean run and a later, faulty run, in the working directory."""
     monkeypatch.chdir(tmp_path)
     store_run(tmp_path / "runs" / "clean", created_s=1.0)
     store_run(tmp_path / "runs" / "faulty", findings=(exploding(),), created_s=2.0)

@@ -1,4 +1,4 @@
-"""The skill is printed, and written where an agent looks for skills."""
+"""The skill is printed, and written to the folder in which agents look for skills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mothtrap snapshot`: a running job keeps its next step; what is kept is listed."""
+"""`mothtrap snapshot`: a running job keeps its next step, and snapshots are listed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mothtrap_says(folder: Path, *words: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Path]:
-    """A training that goes on until the test ends."""
+    """A training run that continues until the test ends."""
     target = [PROGRAM, tmp_path / "stop", tmp_path / "kept.json"]
     command = observed(target, runs_dir=tmp_path / "runs", name="job")
     process = start(command, cwd=tmp_path, env=environment())

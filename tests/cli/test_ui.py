@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="the extra web is not installed")
 
 
 def start(tmp_path: Path, *args: str) -> subprocess.Popen[str]:
-    """Serve the runs of a folder, with a cache of its own."""
+    """Serve the runs of a folder, with a separate cache."""
     return subprocess.Popen(
         [sys.executable, "-m", "mothtrap", "ui", *args],
         cwd=tmp_path,

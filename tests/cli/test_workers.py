@@ -27,7 +27,7 @@ from mothtrap.store.worker_log import WorkerLog
 
 
 def add_worker(attempt: Path, rank: int, *facts: Fact, steps: int = 3) -> Path:
-    """Store a worker of a job of four, whose process is this one."""
+    """Store a worker of a job of four, with this process as its process."""
     _, folder = layout.claim_worker(attempt, rank)
     started = WorkerStarted(
         step=0,

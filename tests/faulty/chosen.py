@@ -1,8 +1,8 @@
-"""Faulty programs that `make test` runs: few, but rules read everything in them that they can.
+"""Faulty programs that `make test` runs: few, but they provide all data that rules read.
 
 A rule reads facts, statistics of a kind of tensor, and scalars, which adapters report. A program
-for each of them, and for each field of a fact, shows that the adapter still does. What a rule
-makes of them is tested in `tests/rules`, and by the other programs with `HARNESS=full`.
+for each of them, and for each field of a fact, shows that the adapter still does. The conclusions
+of a rule are tested in `tests/rules`, and by the other programs with `HARNESS=full`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mothtrap.core.rule import Rule
 
 
 def times(thing: str) -> int:
-    """Return the number of programs for something that rules read: two, for a field one."""
+    """Return the number of programs for data that rules read: two, or one for a field."""
     return 1 if "." in thing else 2
 
 
 def reads(rule: type[Rule]) -> set[str]:
-    """Return what a rule reads, in words."""
+    """Return the data that a rule reads, in words."""
     found: set[str] = set()
     text = inspect.getsource(sys.modules[rule.__module__])
     for need in rule.needs:
@@ -37,7 +37,7 @@ def reads(rule: type[Rule]) -> set[str]:
 
 
 def chosen(read: Mapping[str, Set[str]]) -> list[str]:
-    """Return the programs to run, those with the most that is still missing first.
+    """Return the programs to run, starting with those that provide the most missing data.
 
     Args:
         read: what the rule of a program reads, by program.

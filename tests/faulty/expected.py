@@ -12,11 +12,10 @@ CAPTURED_STEPS = 5
 class Planted:
     """The root finding of a faulty program.
 
-    The program's name is the rule's. The finding must date the onset between
-    `first_step` and `last_step`. `layer` is a module path, or a
-    tensor's name, that must be among the layers; "" where the planted has none. The
-    line to act on is the one marked `# <- here` in the program, any line of it where
-    none is marked.
+    The program's name is the rule's. The finding must date the onset between `first_step` and
+    `last_step`. `layer` is a module path, or a tensor's name, that must be among the layers; "" if
+    the fault has none. The line to change is marked `# <- here` in the program; without a mark, any
+    line counts.
     """
 
     name: str
@@ -33,7 +32,7 @@ def exactly(name: str, code: str, step: int, **options: str) -> Planted:
 
 
 def near(name: str, code: str, step: int, **options: str) -> Planted:
-    """A judgment of history: dated at most five captured steps off."""
+    """The onset is inferred from history, so it may be up to five captured steps off."""
     return Planted(name, code, max(0, step - CAPTURED_STEPS), step + CAPTURED_STEPS, **options)
 
 

@@ -1,6 +1,6 @@
 """Each planted in a real small training is named as the root, at its step, layer and line.
 
-What was stored of it is judged again, and gives the same.
+The stored run is evaluated again, with the same result.
 
 By default seed 0, the programs of `chosen`, and repaired twins where the rule says `error` and
 dates it by the history of a value. `HARNESS_SEEDS=0,1,2` takes more seeds, `HARNESS=full` all.
@@ -51,7 +51,7 @@ FAULTY = [case for case in CASES if FULL or case.values[0].name in CHOSEN]  # ty
 
 
 def record_of(planted: Planted, seed: int, folder: Path, *options: str) -> dict:
-    """Run a faulty program, or its twin, and return what `show` says of it."""
+    """Run a faulty program, or its twin, and return the output of `show`."""
     script = FOLDER / f"{planted.name}.py"
     settings = script.with_suffix(".toml")  # of rules that judge what users name
     if settings.exists():
@@ -73,14 +73,14 @@ def judged_again(planted: Planted, folder: Path) -> tuple[Finding, ...]:
 
 
 def marked_lines(script: Path) -> list[str]:
-    """Return `file:line` of every marked line; the file alone where none is marked."""
+    """Return `file:line` of every marked line; only the file if no line is marked."""
     text = script.read_text(encoding="utf-8").splitlines()
     marked = [f"{script.name}:{n}" for n, line in enumerate(text, start=1) if line.endswith(MARK)]
     return marked or [f"{script.name}:"]
 
 
 def told(record: dict) -> str:
-    """Return the findings of a record, one a line, for a failing test."""
+    """Return the findings of a record, one per line, for a failing test."""
     return "\n".join(
         f"{f['severity']} {f['code']} {f['name']} step {f['step']} {f['layers']} "
         f"{f['location']} caused by {f['caused_by']}: {f['message']}"

@@ -150,7 +150,7 @@ def serve(address: str) -> None:
             return
         for asked, ended in connections.items():
             if ended in ready:
-                _tell_end(*programs.pop(ended))
+                _report_end(*programs.pop(ended))
                 os.close(ended)
             elif asked in ready:  # the requester was killed
                 os.kill(programs[ended][0], signal.SIGKILL)
@@ -215,7 +215,7 @@ def _leave_libraries() -> None:
             library.atexit = False
 
 
-def _tell_end(pid: int, asked: socket.socket) -> None:
+def _report_end(pid: int, asked: socket.socket) -> None:
     _, status = os.waitpid(pid, 0)
     with asked, suppress(OSError):  # the requester may have been killed
         asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))

@@ -426,7 +426,7 @@ LOOK_ALIKES = {
         "wrong_sign",
         {"message": "the loss fell from -2.3 to -2e+29 and has no lower bound"},
         "loss = -critic(x).mean()\nloss.backward()\n",
-        "no minus before a call of a loss",
+        "no minus before a call to a loss",
     ),
     "steps of a trainer": (
         "step_without_backward",

@@ -100,7 +100,7 @@ def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(tmp_path
     assert outcome.returncode == 2
     assert "never reached step 7" in outcome.stderr
     assert "expected at rnn_carried.py:24" in outcome.stderr
-    assert "reached instead: a call of Sequential at random_indices.py:" in outcome.stderr
+    assert "reached instead: a call to Sequential at random_indices.py:" in outcome.stderr
     assert "a step of Adam" in outcome.stderr
 
 

@@ -51,11 +51,11 @@ class HandMadeRun:
         return self.damage
 
     def source_texts(self) -> dict[str, str]:
-        """Files of the script: the run has kept none."""
+        """Files of the script; the run has stored none."""
         return {}
 
     def parts(self) -> tuple[()]:
-        """Parts of the run on the disk: there are none."""
+        """Parts of the run on the disk; there are none."""
         return ()
 
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
@@ -64,7 +64,7 @@ class HandMadeRun:
 
 
 def exploding(**changes: object) -> Finding:
-    """An error-level finding with everything filled in."""
+    """An error with all fields set."""
     values: dict[str, object] = {
         "code": "GRD101",
         "name": "exploding_gradient",

@@ -81,7 +81,7 @@ def test_a_short_run_is_not_worth_a_clause() -> None:
 
 
 def test_a_fault_that_comes_and_goes_did_not_last_all_the_time() -> None:
-    """Twelve bad batches were once told as 253 of 256 bad steps."""
+    """Twelve bad batches were once reported as 253 of 256 bad steps."""
     run: Any = Timed(steps=40_000)
     bad = exploding(code="NUM005", step=20_000, count=11)
     rare, common, sampled = aftermaths(

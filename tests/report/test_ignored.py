@@ -1,4 +1,4 @@
-"""Settings without effect are said once, whatever number of workers reported them."""
+"""Settings without effect are reported once, however many workers reported them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of one run in every format: complete, bounded, and harmless whatever the run says."""
+"""Reports of one run in every format: complete, bounded, and harmless whatever the run contains."""
 
 from __future__ import annotations
 

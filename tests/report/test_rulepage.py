@@ -1,4 +1,4 @@
-"""The page of a rule, and that the documentation holds the same."""
+"""The page of a rule, which must equal the page in the documentation."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def crashed(*findings: Finding) -> RunSummary:
 
 
 def test_a_crash_leads_the_verdict_unless_a_finding_is_an_error() -> None:
-    """An exception was once told below a warning, as if the warning had ended the job."""
+    """An exception was once reported below a warning, as if the warning had ended the job."""
     summary = crashed(MILD)
     assert summary.verdict.startswith("The job ended with ValueError at train.py:7: bad x. Token")
     lines = verdict(summary, GLYPHS).split("\n")

@@ -46,12 +46,12 @@ def held_out(values: np.ndarray) -> list[Fact]:
 
 
 def training(values: np.ndarray) -> Series:
-    """The losses of training, one a round."""
+    """The training losses, one per round."""
     return loss(values, of=SERIES, early=values[:10].tolist())
 
 
 def trees(leaves: float, depth: int, *, rows: int = 1000, rounds: int = 12) -> list[Fact]:
-    """As many trees of one shape."""
+    """Several trees of equal shape."""
     return [
         TreesGrown(
             step=n,
@@ -68,7 +68,7 @@ def trees(leaves: float, depth: int, *, rows: int = 1000, rounds: int = 12) -> l
 
 
 def gains(share: float, *, rounds: int = 20, columns: int = 8) -> FeatureGains:
-    """One feature has a share, others have the rest."""
+    """One feature has a share of the gain, the others have the rest."""
     return FeatureGains(
         step=rounds,
         fit=FIT,
@@ -96,7 +96,7 @@ def table(site: str = "", counts: tuple[int, ...] | None = (500, 500), **more: A
 
 
 def columns(**more: Any) -> ColumnsSeen:
-    """Return a description of the columns of the training table: nothing special."""
+    """Return an unremarkable description of the columns of the training table."""
     return ColumnsSeen(**{"step": 0, "fit": FIT, "looked_at": 1000, "columns": 8} | more)
 
 

@@ -1,4 +1,4 @@
-"""Loss calls of classifiers made by hand: labels and predictions per look."""
+"""Hand-made loss calls of classifiers: labels and predictions per inspection."""
 
 from __future__ import annotations
 

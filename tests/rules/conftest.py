@@ -1,4 +1,4 @@
-"""Rules of the catalogue see only what their needs name, in every test of them."""
+"""In every test, rules of the catalogue get only the data that their needs name."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def epochs(
     weighted: bool = False,
     fit: str = "fit train.py:9",
 ) -> list[EpochMetrics]:
-    """The metrics of each epoch, trained on and held out; their directions are those of names."""
+    """The metrics of each epoch, of training and held-out data; names define their directions."""
     other = held_out or {}
     rising = {name: sense_by_name(name) for name in {*values, *other}}
     higher = tuple(name for name in rising if rising[name])

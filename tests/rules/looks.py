@@ -1,4 +1,4 @@
-"""Looks at layers made by hand, for the tests of the rules that judge them."""
+"""Hand-made inspections of layers, for the tests of the rules that evaluate them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data(
     normalized: bool = False,
     grid: bool = False,
 ) -> DataTaken:
-    """Return the inputs of a layer in a look; `rows` has shape (rows, features)."""
+    """Return the inputs of a layer in an inspection; `rows` has shape (rows, features)."""
     rows = np.asarray(rows, dtype=np.float64)
     rms = np.sqrt(np.square(rows).mean())
     zeros = float((rows == 0).mean())
@@ -62,7 +62,7 @@ def data(
 
 
 def batches(rows: np.ndarray, *, size: int = 64, **about) -> list[DataTaken]:
-    """A look at each batch of some data."""
+    """An inspection of each batch of some data."""
     return [
         data(step, rows[start : start + size], **about)
         for step, start in enumerate(range(0, len(rows) - size + 1, size))
@@ -84,7 +84,7 @@ def initial(layer: str, *, units: int = 32, fan_in: int = 32, rms: float = 0.1, 
 
 
 def identical(step: int, layer: str, looks: int, **more) -> IdenticalUnits:
-    """A look at a layer whose units are still the same."""
+    """An inspection of a layer whose units are still equal."""
     about = {"zero": True, "gradient_zero": True, "moved": step > 0, **more}
     return IdenticalUnits(
         step=step,
@@ -131,7 +131,7 @@ def units(
 
 
 def scale(layer: str, output_rms: float, **more) -> LayerScale:
-    """The sizes of a linear layer; a hidden one with standard weights unless told otherwise."""
+    """The sizes of a linear layer; by default a hidden layer with standard weights."""
     about = {"layer_type": "Linear", "input_rms": 1.0, "gain": 1.0, "fan_in": 64, **more}
     return LayerScale(
         layer=layer,
@@ -143,7 +143,7 @@ def scale(layer: str, output_rms: float, **more) -> LayerScale:
 
 
 def scales(step: int, layers: Sequence[LayerScale], *, normalizes: bool = False) -> ForwardScales:
-    """A look at the layers of a model."""
+    """An inspection of the layers of a model."""
     return ForwardScales(step=step, root="Model", layers=tuple(layers), normalizes=normalizes)
 
 
@@ -161,7 +161,7 @@ def spread(step: int, between: float, **more) -> OutputSpread:
 
 
 def attention(step: int, entropies: Sequence[float] = (0.9, 0.9), **more) -> AttentionLook:
-    """A look at an attention of 64 positions."""
+    """An inspection of attention over 64 positions."""
     about = {"number": 0, "of": 1, "keys": 64, "location": "train.py:9", **more}
     return AttentionLook(step=step, heads=len(entropies), entropies=tuple(entropies), **about)
 

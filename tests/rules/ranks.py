@@ -1,4 +1,4 @@
-"""Windows of workers that train one model, made by hand."""
+"""Hand-made windows of workers that train one model."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def by_hand(own: dict[str, str] | None = None, initial: str = "0") -> list[Fact]
     """Digests of parameters without a wrapper.
 
     Args:
-        own: digests of modules at each of `STEPS`, one character a step; `fc` changes and is equal
-            on all workers.
+        own: digests of modules at each of `STEPS`, one character per step; `fc` changes and is
+            equal on all workers.
         initial: digest of each module before the first step.
     """
     modules = {"fc": "abcde"} | (own or {})
@@ -50,6 +50,6 @@ def worker(rank: int, *facts: Fact, size: int = 2) -> Window:
 def check(
     rule: Rule, *facts: list[Fact], common: Callable[[], list[Fact]] = wrapped
 ) -> list[Finding]:
-    """Evaluate a rule on workers with these facts, and with those that show one model."""
+    """Evaluate a rule on workers with these facts, and with facts that show one model."""
     workers = [worker(rank, *common(), *own, size=len(facts)) for rank, own in enumerate(facts)]
     return rule.check(joined(*workers))

@@ -46,7 +46,7 @@ def test_does_not_apply_where_scores_are_not_kept() -> None:
 
 
 def looks(scale: float, top: float, usual: float, score: float = 9.0) -> list[Finding]:
-    """Judge three looks at an attention with 64 numbers a head."""
+    """Evaluate three inspections of attention with heads of dimension 64."""
     about = {"width": 64, "top_weight": top, "scaled_top_weight": usual, "largest_logit": score}
     return AttentionLogitGrowth().check(
         window(*(attention(step, scale=scale, **about) for step in (0, 1, 2)))

@@ -76,7 +76,7 @@ def test_the_slowest_of_several_counts() -> None:
 
 
 def test_few_evaluations_are_not_judged() -> None:
-    with pytest.raises(NotEnoughData, match="evaluated 3 times"):
+    with pytest.raises(NotEnoughData, match="fewer than 3 evaluations"):
         check(SLOW, *evaluations([2.0, 2.0], [0.1, 0.1]))
 
 

@@ -34,7 +34,7 @@ def test_data_that_are_trained_on_are_a_warning() -> None:
 
 
 def test_a_stop_by_data_that_the_library_passes_over_is_a_warning() -> None:
-    """LightGBM never stops by the training data, and says nothing of it with two metrics."""
+    """LightGBM never stops on the training data, and does not warn about it with two metrics."""
     only = {"sites": ("training",), "train_site": "training", "library": "lightgbm"}
     [finding] = check(began(stops_after=5, stops_on="", **only))
     assert "lightgbm never stops on them" in finding.message

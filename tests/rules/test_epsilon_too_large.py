@@ -20,7 +20,7 @@ FALLS = np.linspace(1.39, 0.7, STEPS)
 
 
 def seen(*, epsilon: float = 1.0, size: float = 0.01, losses: np.ndarray = STAYS) -> Window:
-    """A training whose gradients have this root mean square, half of it in one layer."""
+    """A training run whose gradients have this root mean square, half of it in one layer."""
     found = gradients("l2", {"0.weight": [size] * STEPS, "1.weight": [size / 2] * STEPS})
     elements = [int(np.prod(one.shape)) for one in found.tensors]
     found.values_ST[:] *= np.sqrt(elements)

@@ -127,7 +127,7 @@ def test_the_same_rise_is_one_where_it_is_all_that_was_gained() -> None:
 
 
 def judged(values: np.ndarray) -> Finding:
-    """Return the finding of a monitor that sees the losses come, and some windows of them."""
+    """Return the finding of a monitor that evaluates the losses in windows as they arrive."""
     monitor = Monitor([LossDiverging()], every=20, clock=lambda: 0.0)
     for step, value in enumerate(values):
         monitor.feed(

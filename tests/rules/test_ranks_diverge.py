@@ -141,7 +141,7 @@ def test_the_finding_can_be_stored() -> None:
 def test_a_loss_that_jumps_on_the_odd_rank_is_its_effect(
     rule: type[Rule], workers: tuple[int, ...]
 ) -> None:
-    """A rank with other weights has another loss: one story, and the ranks are its root."""
+    """A rank with different weights has a different loss: one story, with the ranks as its root."""
     other = SAME | {"fc2": "x"}
     (cause,) = check({0: SAME, 3: SAME, 7: SAME}, {0: SAME, 3: other, 7: other}, {0: SAME, 3: SAME})
     jump = rule().finding(window(steps=20), message="", step=4, workers=workers)

@@ -58,7 +58,7 @@ def test_quiet_where_only_some_share_a_batch() -> None:
 
 
 def test_only_workers_that_average_together_are_compared() -> None:
-    """Ranks 0 and 1 hold one model in parts, and are given the same; so are 2 and 3."""
+    """Ranks 0 and 1 hold parts of one model, and get the same batch; so do ranks 2 and 3."""
     texts, groups = ("abcd", "abcd", "wxyz", "wxyz"), (0, 1, 0, 1)
     workers = [worker(r, t, lowest=g) for r, (t, g) in enumerate(zip(texts, groups, strict=True))]
     assert check(*workers) == []

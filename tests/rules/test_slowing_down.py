@@ -16,7 +16,7 @@ COUNT = 17
 
 
 def timed(number: int, phase: str, more_s: float, idle: float) -> PhasesTimed:
-    """100 steps of ten milliseconds, and what a phase takes beyond that."""
+    """100 steps of ten milliseconds, plus the extra time of a phase."""
     seconds = dict.fromkeys(PHASES, 0.0) | {"forward": 0.3, "backward": 0.5, "other": 0.2}
     seconds[phase] += more_s
     return PhasesTimed(step=100 * number + 99, first_step=100 * number, seconds=seconds, idle=idle)

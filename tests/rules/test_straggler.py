@@ -17,7 +17,7 @@ from mothtrap.rules.straggler import Straggler
 def worker(
     rank: int, own_ms: Sequence[float], step_ms: float = 100.0, **phases_ms: float
 ) -> Window:
-    """A worker's own times, one for each 50 steps, and those of its phases in a step."""
+    """A worker's own times, one for each 50 steps, and the times of its phases in a step."""
     paces = [
         WorkerPace(step=50 * (n + 1), steps=50, step_s=step_ms / 1000, own_s=own / 1000)
         for n, own in enumerate(own_ms)

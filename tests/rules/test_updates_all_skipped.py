@@ -11,7 +11,7 @@ from mothtrap.rules.updates_all_skipped import UpdatesAllSkipped
 
 
 def guarded(first: int, last: int, *, steps: int = 60, action: str = "skipped") -> Window:
-    """A window in which the guard acted on each step from one to another."""
+    """A window in which the guard acted on each step of a range."""
     reason = "the loss is NaN (train.py:10)"
     facts = [
         StepGuarded(step=step, action=action, fault="loss", reason=reason, location="train.py:10")

@@ -12,7 +12,7 @@ from mothtrap.rules.waits_for_data import WaitsForData
 
 
 def timed(number: int, data_s: float, idle: float, accelerator: bool = False) -> PhasesTimed:
-    """100 steps of ten milliseconds beside what they wait for data."""
+    """100 steps of ten milliseconds, plus the time that they wait for data."""
     return PhasesTimed(
         step=100 * number + 99,
         first_step=100 * number,

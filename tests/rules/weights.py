@@ -13,11 +13,11 @@ from mothtrap.core.window import Matrix
 
 MADE = "train.py:5"
 SAMPLED = (0, 1, 2, 4, 8, 16, 32, *range(64, 4096, 64))
-"""The steps at which weights are looked at by default."""
+"""The steps at which weights are inspected by default."""
 
 
 def sampled(steps: int) -> list[int]:
-    """The steps below `steps` at which weights are looked at by default."""
+    """The steps below `steps` at which weights are inspected by default."""
     return [step for step in SAMPLED if step < steps]
 
 

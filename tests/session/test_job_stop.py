@@ -195,7 +195,7 @@ def test_a_loop_of_a_framework_that_can_end_is_asked_before_it_is_left() -> None
 def test_nothing_is_stopped_after_the_end() -> None:
     told: list[object] = []
     stop = _stop()
-    stop._tell = told.append
+    stop._report = told.append
     stop.ask(REQUEST, print)
     stop.close()
     assert _steps(stop, 1, 99) == 99

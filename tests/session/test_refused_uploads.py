@@ -205,9 +205,9 @@ def test_a_job_without_news_shows_that_it_lives(
         uploader.step(final=False)
         found.refresh()
         times.append(shown.read_bytes())
-        shown.write_bytes(b"")  # of another size, so it is downloaded again
+        shown.write_bytes(b"")  # of a different size, so it is downloaded again
     assert len(times[1]) > 2
-    uploader.let_go()
+    uploader.release()
 
 
 def test_while_the_store_is_down_an_open_run_stays_as_it_was(

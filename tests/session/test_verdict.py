@@ -14,7 +14,7 @@ from tests.report.faulty_run import exploding
 
 from mothtrap.core.config import Config
 from mothtrap.reader.run import open_run
-from mothtrap.session.verdict import say_verdict
+from mothtrap.session.verdict import print_verdict
 
 COMMANDS = {
     "replay": r"next: mothtrap (replay \S+ --step 157)$",
@@ -50,11 +50,11 @@ def test_a_quiet_run_prints_findings_and_nothing_else(
     healthy: bool, printed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store_run(tmp_path / "x", findings=() if healthy else (exploding(),))
-    say_verdict(tmp_path / "x", Config(quiet=True))
+    print_verdict(tmp_path / "x", Config(quiet=True))
     said = capsys.readouterr().err
     assert ("Exploding gradient" in said) is printed
     assert bool(said) is printed
-    say_verdict(tmp_path / "x", Config())
+    print_verdict(tmp_path / "x", Config())
     assert "mothtrap show" in capsys.readouterr().err
 
 

@@ -153,7 +153,7 @@ def test_a_thread_writes_on_when_the_writer_process_is_killed(
     (error,) = stored.tool_errors
     assert error.part == "writer process"
     (line,) = said
-    assert "it was killed from outside; a thread of the job writes from now on" in line
+    assert "it was killed from outside; from now on, a thread of the job writes" in line
 
 
 def test_a_writer_process_that_is_killed_at_the_end_leaves_what_waits_to_a_thread(

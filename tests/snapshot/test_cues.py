@@ -68,26 +68,26 @@ def test_losses_are_found_by_place_and_told_once() -> None:
 
 def test_a_step_is_under_way_only_when_something_of_it_was_matched() -> None:
     cues = Cues([steps(forward(1), step=6), steps(forward(2), step=7)])
-    assert not cues.is_under_way
+    assert not cues.has_begun
     cues.forward("Net", "train.py:10", trains=True)
-    assert cues.is_under_way
+    assert cues.has_begun
     assert not cues.is_last
     cues.stepped()
-    assert not cues.is_under_way
+    assert not cues.has_begun
     called = cues.forward("Net", "train.py:10", trains=True)
     assert called is not None
     assert (called.args, cues.is_last) == (2, True)
 
 
 def test_a_step_without_cues_is_the_first_one() -> None:
-    assert Cues([steps(loss(1))]).is_under_way
+    assert Cues([steps(loss(1))]).has_begun
 
 
 def test_what_was_reached_instead_is_told() -> None:
     cues = Cues([steps(batch(1), forward(1))])
     cues.forward("Other", "train.py:3", trains=True)
     cues.batch(0, "train.py:2")
-    assert cues.reached == ["a call of Other at train.py:3", "a batch of loader 0 at train.py:2"]
+    assert cues.reached == ["a call to Other at train.py:3", "a batch of loader 0 at train.py:2"]
 
 
 def test_no_steps_are_refused() -> None:

@@ -57,7 +57,7 @@ def test_one_line_is_printed_for_each_of_the_first_three_onsets() -> None:
         fault = bad_loss(math.nan, None)
         skip.announce(fault, step, onset=skip.found(step))
     assert [line.split()[2] for line in said] == ["2", "7", "9"]
-    assert said[-1].endswith("; further ones are counted in the verdict")
+    assert said[-1].endswith("; the verdict counts further steps")
 
 
 def test_a_call_of_several_steps_goes_on_from_the_one_before() -> None:

@@ -1,4 +1,4 @@
-"""A server over runs of every kind, and a browser that looks at it."""
+"""A server over runs of every kind, and a browser that shows its page."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Site:
     def ask(
         self, path: str, method: str = "GET", body: bytes | None = None, **headers: str | None
     ) -> tuple[int, dict[str, str], bytes]:
-        """Send a request as a tool does; a header of None is left out."""
+        """Send a request as a tool does; a header with the value None is omitted."""
         given = {"Host": f"127.0.0.1:{self.port}", "Authorization": f"Bearer {TOKEN}"}
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -118,7 +118,7 @@ def site(made: Path) -> Iterator[Site]:
 
 
 class Served:
-    """`mothtrap ui` in a process of its own, which can be killed."""
+    """`mothtrap ui` in a separate process, which can be killed."""
 
     def __init__(self, runs: Path, port: int, cache: Path, *options: str) -> None:
         command = [sys.executable, "-m", "mothtrap", "ui", str(runs), "--port", str(port)]
@@ -146,7 +146,7 @@ class Served:
 
 
 def until(true: Any, within_s: float = 240.0) -> None:
-    """Wait for something."""
+    """Wait for a condition."""
     end = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < end
@@ -154,7 +154,7 @@ def until(true: Any, within_s: float = 240.0) -> None:
 
 
 class Watched:
-    """A page whose console, errors and requests are seen."""
+    """A page whose console, errors and requests are recorded."""
 
     def __init__(self, page: Any, origin: str, *, timeout_ms: int = 30_000) -> None:
         self.page = page
@@ -172,7 +172,7 @@ class Watched:
             self.elsewhere.append(url)
 
     def assert_quiet(self) -> None:
-        """Nothing was said on the console, nothing failed, nothing was asked of another origin."""
+        """Assert that the console is empty, no request failed, and none went to another origin."""
         assert (self.console, self.errors, self.elsewhere) == ([], [], [])
 
 

@@ -1,4 +1,4 @@
-"""Runs for the views that look deeper: a module tree, values kept whole, and eight ranks."""
+"""Runs for the detailed views: a module tree, raw values, and eight ranks."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _write(folder: Path, value_ST: Norms, steps: Sequence[int]) -> None:
 
 
 def _close(log: WorkerLog, steps: int) -> None:
-    """Say that the worker ended, and close its files."""
+    """Record that the worker ended, and close its files."""
     ended = WorkerEnded(step=steps, steps=steps, own_s=0.01, wall_s=1.0)
     log.append([_empty(StepKey(step=steps, mode=Mode.PREDICT), observations=(ended,))])
     log.close()

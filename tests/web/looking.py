@@ -28,7 +28,7 @@ def assert_accessible(page: Any, rules: str = "{}", where: object = "") -> None:
 
 
 def assert_narrow(page: Any) -> None:
-    """Find nothing that is wider than the screen, except for parts that scroll."""
+    """Assert that nothing is wider than the screen, except for parts that scroll."""
     wide = page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter((each) =>
             each.getBoundingClientRect().right > innerWidth + 1

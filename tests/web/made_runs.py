@@ -42,7 +42,7 @@ HOSTILE = '</script><img src=x onerror="alert(1)">'
 
 
 class MadeRun:
-    """A run in the making: one worker, weights named `blocks.N.weight`, and a loss.
+    """A run that is being written: one worker, weights named `blocks.N.weight`, and a loss.
 
     Args:
         path: of the run.
@@ -81,7 +81,7 @@ class MadeRun:
         self.steps = 0
 
     def train(self, losses: Sequence[float], norms: Sequence[float] | None = None) -> None:
-        """Append a step for each loss; `norms`: of the gradients, one a step."""
+        """Append a step for each loss; `norms`: gradient norms, one per step."""
         begin = self.steps
         records = [
             self._record(
@@ -173,7 +173,7 @@ class MadeRun:
         closes_worker: bool = True,
         told: Mapping[str, str] | None = None,
     ) -> None:
-        """Close the worker, where its log is this one's, and the run.
+        """Close the worker, if this object owns its log, and the run.
 
         Args:
             exit_code: of the job.
@@ -187,7 +187,7 @@ class MadeRun:
         self.close()
 
     def close(self) -> None:
-        """Close the files; of a run that did not end nothing else is written."""
+        """Close the files; for a run that did not end, nothing else is written."""
         self._log.close()
         self._monitor.close()
 

@@ -1,4 +1,4 @@
-"""Answers about an ended run come from the cache until anything of the run was changed."""
+"""Answers about an ended run come from the cache until the run is changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_THE_RUN = ("run?", "findings?", "names?", "series?name=train/lr:SGD&px=300&")
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A server over an ended run and a living one, with a cache of its own."""
+    """A server over an ended run and a running job, with a separate cache."""
     monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
     ended, living = (MadeRun(tmp_path / "runs" / name) for name in ("ended", "living"))
     for run in (ended, living):

@@ -22,7 +22,7 @@ LOSS = "train/loss:train.py:4 SGD"
 
 
 def series(site: Site, run: str, *names: str, **asked: object) -> tuple[dict[str, Any], list[Any]]:
-    """Ask for curves, and take their bytes apart as the page does."""
+    """Request curves, and decode their bytes as the page does."""
     query = urlencode([("run", run), *(("name", name) for name in names), *asked.items()])
     status, _, body = site.ask(f"/api/series?{query}")
     assert status == 200, body

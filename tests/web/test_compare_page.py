@@ -16,7 +16,7 @@ from mothtrap.web.code_differences import MOST_LINES, code_differences
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server over three runs: the second has other code, the third has stored none."""
+    """A server over three runs: the second has different code, the third has stored no code."""
     runs = tmp_path_factory.mktemp("compare") / "runs"
     texts = {"first": SCRIPT, "second": SCRIPT.replace(".log()", ".exp()"), "third": ""}
     for place, (name, text) in enumerate(texts.items()):

@@ -48,7 +48,7 @@ def served(tmp_path: Path, free_port: int) -> Iterator[Served]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A job that goes on until it is stopped."""
+    """A job that continues until it is stopped."""
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
     command = [*MOTHTRAP, "run", "--name", "job", "--runs-dir", "runs", "train.py"]
     with (tmp_path / "said").open("wb") as said:

@@ -1,7 +1,7 @@
-"""Hostile input: crafted requests, and runs whose files were made to harm who looks at them.
+"""Hostile input: crafted requests, and runs whose files were made to harm their reader.
 
-Whatever is there or asked for, an answer comes, in a bounded size, other runs stay readable, and a
-secret that lies beside the runs and in the environment appears nowhere.
+Every request gets an answer of bounded size, other runs stay readable, and a secret next to the
+runs and in the environment appears nowhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEEP = "[" * 200_000
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of runs with one that is well, and a secret next to it."""
+    """A folder of runs with one healthy run, and a secret next to it."""
     (tmp_path / "secret.env").write_text(f"PASSWORD={CANARY}\n" * 50)
     (tmp_path / "settings.py").write_text(f"PASSWORD = {CANARY!r}\n" * 50)
     monkeypatch.setenv("MOTHTRAP_NOTIFY", f"mailto://user:{CANARY}@example.com")
@@ -61,7 +61,7 @@ def make(path: Path, **changes: object) -> MadeRun:
 
 
 def harmless(status: int, body: bytes) -> None:
-    """An answer that says what it says in few bytes, and nothing that it must not."""
+    """Assert that an answer is small, and contains no secret."""
     assert status != 500, body[:500]
     assert len(body) < MOST_BYTES
     for secret in (CANARY, TOKEN, "Traceback"):

@@ -48,7 +48,7 @@ def color(code: int) -> list[list[int]]:
 
 
 def heat(page: Any, said: str = "") -> Any:
-    """The canvas, when it says something."""
+    """The canvas, once it has content."""
     found = page.get_by_role("img", name=re.compile(said or "l2 of"))
     found.wait_for()
     return found

@@ -1,4 +1,4 @@
-"""The page's modules as one file: what is imported comes first, and odd forms are refused."""
+"""The page's modules as one file: imported modules come first, unsupported forms are refused."""
 
 from __future__ import annotations
 

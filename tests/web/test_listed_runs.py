@@ -22,7 +22,7 @@ from mothtrap.web.row_cache import ListedRun
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one run that has ended."""
+    """A folder with a finished run."""
     monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(run_fingerprint, "SETTLED_S", -1.0)
     run = MadeRun(tmp_path / "runs" / "ended")

@@ -1,4 +1,4 @@
-"""The list of runs: what has ended is read once for all servers, and ten thousand are a page."""
+"""The list of runs: finished runs are read once for all servers, and ten thousand fit on a page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANY = 10_000
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one run that has ended."""
+    """A folder with a finished run."""
     monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(run_fingerprint, "SETTLED_S", -1.0)
     run = MadeRun(tmp_path / "runs" / "ended")
@@ -37,7 +37,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read(folder: RunsFolder, query: str = "") -> Page:
-    """A page with nothing left to be read."""
+    """A page whose runs have all been read."""
     until_s = time.monotonic() + 60
     while (page := folder.page(query=query)).pending:
         assert time.monotonic() < until_s

@@ -1,4 +1,4 @@
-"""The page of a running job: it follows, survives its server, and says when the run is gone."""
+"""The page of a running job: it follows, survives its server, and shows when the run is gone."""
 
 from __future__ import annotations
 

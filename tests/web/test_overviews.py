@@ -1,4 +1,4 @@
-"""Overviews of tensors say what the rows say, in memory that does not grow with steps."""
+"""Overviews of tensors match the rows, in memory that does not grow with steps."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SAID = {
 
 
 def open_view(watched: Watched, site: Site, view: str, run: str = "", more: str = "") -> Any:
-    """Go to a view of a run, and wait until it is there."""
+    """Open a view of a run, and wait until it is shown."""
     page = watched.page
     query = f"?run={quote(run, safe='')}{more}" if run else (f"?{more}" if more else "")
     page.goto(site.url(f"#/{view}{query}"))

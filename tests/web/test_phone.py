@@ -1,4 +1,4 @@
-"""The page on a phone, 390 pixels wide: nothing overflows, and the verdict is in sight."""
+"""The page on a phone, 390 pixels wide: nothing overflows, and the verdict is visible."""
 
 from __future__ import annotations
 

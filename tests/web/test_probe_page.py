@@ -1,4 +1,4 @@
-"""Runs of the kinds probe and serve say what they are, and the view Probe shows them."""
+"""Runs of the kinds probe and serve are marked as such, and the view Probe shows them."""
 
 from __future__ import annotations
 

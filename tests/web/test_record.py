@@ -51,7 +51,7 @@ class Sink:
 
 
 class Home:
-    """A place that must hear of nothing."""
+    """A server that must receive no request."""
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
@@ -82,7 +82,7 @@ def home() -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def site(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server over one run with a record, and a second one."""
+    """A server over a run with a record, and a second run."""
     runs = tmp_path_factory.mktemp("record") / "runs"
     for name in ("plain", "recorded"):
         made = MadeRun(runs / name)

@@ -1,4 +1,4 @@
-"""Samples and Compare in a real browser, and what is asked of a job."""
+"""Samples and Compare in a real browser, and requests to a job."""
 
 from __future__ import annotations
 

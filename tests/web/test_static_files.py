@@ -1,4 +1,4 @@
-"""The files of the page: what was vendored is what LOCK.json says, and nothing comes from afar."""
+"""The files of the page: vendored files match LOCK.json, and no other server is asked for files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page tells the whole story of a run: its traceback, its guard, and what was not watched."""
+"""The page tells the whole story of a run: its traceback, its guard, and unobserved data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors in a real browser: every kind of run, what values are shown as, and the keyboard."""
+"""Tensors in a real browser: every kind of run, the display of values, and the keyboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on real runs: what is wrong, since when, where, what to do, and how much was watched."""
+"""The page on real runs: the fault, its onset, its place, the fix, and the observed share."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_crash_shows_its_line_and_traceback(page: Any, trained: Site) -> None:
 def test_the_source_of_a_finding_stays_when_the_script_is_gone(
     page: Any, trained: Site, folder: Path
 ) -> None:
-    """The run keeps the text, so it does not matter what becomes of the file."""
+    """The run keeps the text, so the file may change or disappear."""
     place = folder / "runs" / "nan" / "1" / "w0" / "sources.json"
     assert "torch.log(length)" in place.read_text(encoding="utf-8")
     page.goto(trained.url("#/findings?run=nan"))

@@ -1,4 +1,4 @@
-"""A wheel, installed where there is no Node, brings every file of the page."""
+"""A wheel, installed without Node, contains every file of the page."""
 
 from __future__ import annotations
 

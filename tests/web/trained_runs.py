@@ -34,7 +34,7 @@ WIDTHS = {"desktop": 1440, "phone": 390}
 
 
 def train(name: str, folder: Path) -> str:
-    """Make a run in `folder/runs`; return what the job and mothtrap printed on standard error."""
+    """Make a run in `folder/runs`; return the standard error of the job and mothtrap."""
     options, command = TRAINED[name]
     if not Path(command[0]).is_absolute() and (EXAMPLES / command[0]).is_file():
         shutil.copy(EXAMPLES / command[0], folder)  # lines of the package are not the user's

@@ -1,4 +1,4 @@
-"""Base of the actions that ask something of the job, and send nothing."""
+"""Base class of actions that send a request to the job, but no message."""
 
 from __future__ import annotations
 

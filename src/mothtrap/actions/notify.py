@@ -1,7 +1,7 @@
 """Send a short message by mail, SMS, Slack, Teams, PagerDuty ... through Apprise.
 
-Needs the extra `notify`. URLs are those of Apprise; they come from the configuration, or from
-the variable `MOTHTRAP_NOTIFY`, separated by white space. Nothing is attached.
+Needs the extra `notify`. URLs have Apprise's syntax; they come from the configuration, or from
+the variable `MOTHTRAP_NOTIFY`, separated by white space. Messages have no attachments.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def make(settings: object, where: str) -> Sequence[Action]:
 
 
 def _instantiate() -> Callable[[str], Any]:
-    """Return the function of Apprise that makes an object of a URL; None for one it cannot read."""
+    """Return Apprise's function for reading URLs; it returns None for unreadable URLs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a filter may turn warnings of imports into errors
         try:

@@ -25,7 +25,7 @@ from mothtrap.core.events import Event
 TIMEOUT_S = 10.0
 """Limit for the whole exchange, including redirects; chosen by hand."""
 MAX_ANSWER_BYTES = 64 << 10
-"""Bytes of an answer that are read; no more are fetched; chosen by hand."""
+"""Maximum number of bytes read from a response; chosen by hand."""
 MAX_REDIRECTS = 3
 AGAIN = (408, 425, 429)
 """Codes below 500 after which trying again may help."""
@@ -169,6 +169,6 @@ def _is_same_host(before: urllib.parse.SplitResult, after: urllib.parse.SplitRes
 
 
 def _kind(err: BaseException) -> str:
-    """Return an error in words that cannot hold a part of the URL."""
+    """Describe an error in words that contain no part of the URL."""
     plain = isinstance(err, ConnectionError | TimeoutError | socket.gaierror)
     return (plain and getattr(err, "strerror", None)) or type(err).__name__

@@ -219,7 +219,7 @@ PHASES: Final[dict[str, Phase]] = {
     "evaluate": "validation",
     "predict": "predict",
 }
-"""The phase that each of these methods of a Trainer begins."""
+"""Phases, by the Trainer method that begins them."""
 
 
 EVENTS: Final = ("on_train_begin", "on_epoch_begin", "on_log", "on_evaluate", "on_train_end")

@@ -58,7 +58,7 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def verdict(run: str = "") -> str:
-        """Report what is wrong in a run, root cause first. Start here."""
+        """Report the faults of a run, root cause first. Start here."""
         return _asked(tools, "verdict", run=run)
 
     @server.tool(structured_output=False)
@@ -73,12 +73,12 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def source(which: str = "", run: str = "", place: str = "") -> str:
-        """Give source lines around a finding (`which`: its code) or a `place`: train.py:40."""
+        """Return source lines around a finding (`which`: its code) or a `place`: train.py:40."""
         return _asked(tools, "source", which=which, run=run, place=place)
 
     @server.tool(structured_output=False)
     def fix(run: str = "") -> str:
-        """Give a patch for each finding that has one certain fix. Changes no file."""
+        """Return a patch for each finding whose fix is certain. Changes no file."""
         return _asked(tools, "fix", run=run)
 
     @server.tool(structured_output=False)

@@ -113,7 +113,7 @@ class ProbeReport:
         return curves.curve(self._subject, kind, column)
 
     def pruning_curve(self) -> PruningCurve:
-        """Return the score of a network with more and more channels held at their mean.
+        """Return the score of a network while an increasing number of channels is held at its mean.
 
         Raises:
             NotApplicable: the model is not a network with hidden layers.
@@ -203,7 +203,7 @@ class ProbeReport:
         return PICTURES[kind](self._subject)
 
     def _probed(self, rows: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Return the places of rows among those that were probed."""
+        """Return the positions of rows among the probed rows."""
         place = {int(row): at for at, row in enumerate(self._subject.judged.rows_R)}
         if unknown := [row for row in rows if row not in place]:
             raise UnknownNameError(f"row {unknown[0]} was not probed")

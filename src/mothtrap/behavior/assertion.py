@@ -1,4 +1,4 @@
-"""Assertions on predictions: a function that says for each row whether its prediction can be right.
+"""Assertions on predictions: functions that check for each row if its prediction can be right.
 
 Shape suffixes: R = rows.
 """

@@ -23,7 +23,7 @@ LEAST_RATIO = 2.0
 P_LIMIT = 1e-4
 """Chance of such a segment if failing rows were anywhere; chosen by hand."""
 P_LOSS = 1e-3
-"""Chance of a change of the loss if the correction changed nothing; chosen by hand."""
+"""p-value for a change of the loss by the correction; chosen by hand."""
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ def monotone(
     Args:
         column: column of numbers.
         direction: "+" or "-".
-        step: added to the column, as a share of its standard deviation within the call; of its
-            own size for a single row.
+        step: added to the column, as a share of its standard deviation within the call; for a
+            single row, as a share of the value.
         tolerance: change in the wrong direction that is allowed.
         code: code of the finding.
         severity: severity of the finding.
@@ -248,8 +248,8 @@ def _change(
 ) -> npt.NDArray[np.float64]:
     """Return the change of the output (R,) when rows are changed; NaN for rows not asked.
 
-    Of several outputs it is that of the last column, or with `absolute` the largest. A changed
-    label counts as infinite.
+    With several outputs, return the change of the last column, or with `absolute` the largest
+    change. A changed label counts as infinite.
     """
     found_R = np.full(len(predictions), np.nan)
     some_R = np.arange(len(found_R)) < ASKED_ROWS

@@ -87,7 +87,7 @@ def two_columns(
     """Make small changes to at most two columns of each row, and test whether the class changes.
 
     The attack only needs predictions. It tries both directions of each number, keeps the change
-    that lowers the probability of the class most, and adds the best second one.
+    that lowers the probability of the class most, and adds the best second change.
 
     Args:
         subject: The probed model and its rows.

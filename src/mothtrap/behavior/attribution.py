@@ -26,7 +26,7 @@ METHODS: tuple[Method, ...] = ("saliency", "integrated_gradients", "grad_cam")
 STEPS, MOST_STEPS = 32, 256
 COMPLETENESS = 0.05
 """Largest median gap between the sum of the attributions and the change of the margin, as a share
-of the change; with a larger one more steps are taken. Sundararajan et al. (2017) name 5 %."""
+of the change; with a larger gap, more steps are taken. Sundararajan et al. (2017) name 5 %."""
 SAME_MAPS = 0.7
 """Rank correlation with the maps of shuffled weights from which on a map is not returned; chosen
 by hand: Adebayo et al. (2018) compare ranks, and give no limit."""

@@ -1,4 +1,4 @@
-"""Attributions as charts: beside each image its map, or a bar for each column.
+"""Attributions as charts: each image with its map, or a bar for each column.
 
 Shape suffixes: R = rows, H = height, W = width.
 """
@@ -38,7 +38,7 @@ def attribution_chart(subject: Subject, method: Method, rows: Any = None) -> Cha
     Args:
         subject: The probed model and its rows.
         method: "saliency", "integrated_gradients", or "grad_cam".
-        rows: indices of the subject's rows; by default evenly spaced ones.
+        rows: indices of the subject's rows; by default evenly spaced rows.
 
     Raises:
         NotApplicable: the model is not a network, or the method does not apply to its inputs.
@@ -137,7 +137,7 @@ def _colored(values: Floats, shape: tuple[int, ...], *, signed: bool) -> npt.NDA
 
 
 def _enlarged(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Return an image with each pixel repeated, so that small ones are not blurred."""
+    """Return an image with each pixel repeated, so that small images are not blurred."""
     times = max(1, round(2 * SIDE / max(image.shape[:2])))
     return np.repeat(np.repeat(image, times, axis=0), times, axis=1)
 

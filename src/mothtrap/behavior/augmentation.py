@@ -43,8 +43,8 @@ class Augmentation:
         is_safe: Whether it preserves the labels.
         kept_by_model: share of the model's correct answers that stay correct.
         kept_by_neighbors: the same for the nearest neighbors; None if rows have no distance.
-        gain: gain by how much the mean held-out loss falls if the model is trained with transformed
-            rows, too; None if it was not tried.
+        gain: decrease of the mean held-out loss if the model is also trained on transformed rows;
+            None if it was not tried.
         error: standard error of the gain.
         code: the transformation as code.
         asked_by: Codes of the findings that suggest it.

@@ -1,4 +1,4 @@
-"""Hidden channels of a network, and how important each one is.
+"""Hidden channels of a network, and the importance of each channel.
 
 Shape suffixes: R = rows, U = channels of a layer, K = outputs.
 """

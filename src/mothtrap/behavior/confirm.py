@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 FALSE_DISCOVERIES = 0.01
 """Share of confirmed findings that may be chance (Benjamini and Hochberg, 1995); chosen by hand."""
 LEAST_ROWS = 30
-"""Rows of each group that a test of means needs; the usual rule of thumb."""
+"""Minimum number of rows per group in a test of means; the usual rule of thumb."""
 
 
 def split_halves(count: int, rng: np.random.Generator, strata_R: Sequence[object] | None = None):  # type: ignore[no-untyped-def]

@@ -20,7 +20,7 @@ MAX_ASKED: Final = 2_000
 VALUES: Final = 24
 """Values that are tried for a column; chosen by hand."""
 KEPT: Final = 8
-"""Changes that are combined with a further column; chosen by hand."""
+"""Number of changes that are combined with a further column; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Counterfactual:
 def search(
     subject: Subject, row: Table, columns: Sequence[str] = (), target: Any = None
 ) -> Counterfactual | None:
-    """Return the nearest change of at most three columns; None if none was found.
+    """Return the nearest change of at most three columns; None if no change was found.
 
     Only values that occur in the data are tried. For single columns, values next to the row's value
     are also tried. Columns are added one by one to the best changes so far, with at most

@@ -42,7 +42,7 @@ def _columns(X: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON can hold it."""
+    """Convert a value to a type that JSON supports."""
     if isinstance(value, np.ndarray) and value.ndim:
         return [_plain(each) for each in value.ravel()[:MAX_VALUES]]
     if isinstance(value, np.generic | np.ndarray):

@@ -54,7 +54,7 @@ def gap_of(mask_R: Mask, value_R: Floats, judged_R: Mask) -> Gap:
 def is_known(
     subject: Subject, value_R: Floats, mask_R: Mask, taken_R: Mask, least_ratio: float
 ) -> bool:
-    """Return whether a segment lies in those already found, and is not much worse.
+    """Return whether a segment lies in a known segment, and is not much worse.
 
     Args:
         subject: The probed model and its rows.
@@ -70,7 +70,7 @@ def is_known(
 
 
 class Remaining:
-    """A value per row, from which the excess of confirmed segments is removed one after the other.
+    """A value per row, from which the excess of each confirmed segment is removed in turn.
 
     Otherwise, each part of a weak segment would be confirmed as another weak segment.
 

@@ -1,4 +1,4 @@
-"""Channels of a network that no answer depends on, and channels that copy another one.
+"""Channels of a network that no prediction depends on, and channels that copy another channel.
 
 Shape suffixes: R = rows, U = channels of a layer, P = rows and positions.
 """
@@ -79,10 +79,10 @@ def idle_units(subject: Subject, rows: npt.NDArray[np.int64]) -> list[IdleUnits]
 
 
 def _copies(value_PU: Floats, live: npt.NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
-    """Return the live channels that are a multiple of an earlier one.
+    """Return the live channels that are a multiple of an earlier channel.
 
-    Both must agree, the correlation and the cosine: channels of which one is shifted differ behind
-    a bent activation, and channels that hardly vary have a large cosine.
+    The correlation and the cosine must agree: a shifted channel differs after a nonlinear
+    activation, and channels that hardly vary have a large cosine.
     """
     if len(live) < 2 or len(live) > MOST_CHANNELS:
         return ()

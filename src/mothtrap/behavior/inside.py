@@ -52,7 +52,7 @@ def questions(subject: Subject, rows: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The lead of the predicted class over the second one, or the predicted number.
+    """The lead of the predicted class over the second class, or the predicted number.
 
     Attributes:
         form: Form of the predictions; see `Reading`.

@@ -29,9 +29,9 @@ def selected(
     """Return the selected probes, cheapest first.
 
     Args:
-        select: Code prefixes to include; none = all.
+        select: Code prefixes to include; empty = all.
         ignore: Code prefixes to exclude.
-        further: Codes that may be named, too: those of the user's assertions.
+        further: Further valid codes: the codes of the user's assertions.
 
     Raises:
         ConfigError: a prefix matches no code.

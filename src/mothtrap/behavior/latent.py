@@ -61,9 +61,9 @@ def latent_space(
 ) -> Chart:
     """Plot how the activations of a layer move over the steps of a run.
 
-    The rows must be the same at each step, such as those of an evaluation. The principal components
-    are computed from all shown steps together, so that the planes can be compared. A t-SNE starts
-    from the plane of the previous step.
+    The rows must be the same at each step, such as the rows of an evaluation. The principal
+    components are computed from all shown steps together, so that the planes can be compared. A
+    t-SNE starts from the plane of the previous step.
 
     Args:
         run: a run whose collections captured all values of the tensor.

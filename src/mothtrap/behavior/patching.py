@@ -99,7 +99,7 @@ def _with(subject: Subject, answer: Any) -> Judged:
 
 
 def _refusal(subject: Subject, gain_R: Floats, judged_R: Mask, means: list[float]) -> str:
-    """Return why a patch is refused; empty for one that is not."""
+    """Return the reason why a patch is refused; empty for an accepted patch."""
     count = int(judged_R.sum())
     if count < LEAST_ROWS:
         return f"it changes only {count} of the test rows; {LEAST_ROWS} are needed"

@@ -33,7 +33,7 @@ ALL = "all"
 
 
 def checked(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of pictures; "all" means every one.
+    """Return the names of pictures; "all" means every picture.
 
     Raises:
         ConfigError: there is no such picture.

@@ -1,4 +1,4 @@
-"""Base of all probes: one weakness of a trained model, looked for by asking it."""
+"""Base class of all probes. A probe looks for one weakness of a trained model by querying it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Suspicion:
 
     Attributes:
         message: what is wrong, where, a number, and the limit.
-        p: chance of the evidence if nothing were wrong, from rows that were not used to propose
-            it; None for relations that hold or do not.
+        p: p-value of the evidence, from rows that were not used to propose it; None for relations
+            that are either true or false.
         features: Affected columns, most affected first.
         segment: Condition that selects the affected rows.
         rows: Indices of the affected rows in the given data, if there is no segment.
         evidence: numbers behind the message.
-        severity: None for that of the probe.
-        fixes: advice for this case, instead of that of the docstring.
-        code: advice with code for this case, after that of the docstring.
-        exact: the finding is a relation that must hold: it counts with few rows, too.
+        severity: None for the severity of the probe.
+        fixes: advice for this case, instead of the advice in the docstring.
+        code: advice with code for this case, after the advice in the docstring.
+        exact: the finding is a relation that must always be true, so few rows are enough.
     """
 
     message: str
@@ -58,9 +58,9 @@ counts among the tests: else only the lucky ones were counted, and chance would 
 class Probe(Documented, abc.ABC):
     """Base of all probes; a subclass is a frozen dataclass whose fields are thresholds.
 
-    A probe has no state and no I/O besides asking the model. `cost` orders probes, the cheapest
-    first. Probes with `needs_train` or `needs_new` run only if training rows or new rows were
-    given.
+    A probe has no state, and does no I/O except querying the model. `cost` orders probes, the
+    cheapest first. Probes with `needs_train` or `needs_new` run only if training rows or new rows
+    were given.
     """
 
     cost: ClassVar[int] = 1
@@ -130,7 +130,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def measured(value: float) -> str:
-    """Return a value with three digits, and a large one as a whole number."""
+    """Format a value with three digits, or as a whole number if it is large."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 

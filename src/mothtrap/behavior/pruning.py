@@ -30,7 +30,7 @@ class PruningCurve:
         units: number of hidden channels.
         shares: shares of constant channels, beginning with 0.
         scores: accuracy for each share; for regression the mean squared error.
-        is_regression: the scores are errors, so that lower ones are better.
+        is_regression: the scores are errors, so lower is better.
         kept: largest share up to which the score stays within 1 %.
     """
 

@@ -22,8 +22,8 @@ MAX_CLASSES = 100
 """Distinct whole numbers among the targets up to which they are taken for classes; chosen by
 hand."""
 LEAST_PROBABILITY = 1e-3
-"""A smaller probability of the true class counts as this one, so that a row costs at most 6.9;
-chosen by hand: without a bound one row decides the mean."""
+"""Lower bound on the probability of the true class, so that a row costs at most 6.9; chosen by
+hand: without a bound, a single row could dominate the mean."""
 SUM_TOLERANCE = 1e-2
 
 

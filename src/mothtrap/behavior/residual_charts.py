@@ -55,7 +55,7 @@ def residual_chart(subject: Subject, column: str = "") -> Chart:
 
 
 def quantile_chart(subject: Subject) -> Chart:
-    """Plot the quantiles of the residuals against those of a normal distribution."""
+    """Plot the quantiles of the residuals against the quantiles of a normal distribution."""
     from scipy.special import ndtri
 
     residual_R = subject.judged.residual_R

@@ -23,9 +23,9 @@ BINS: Final = 8
 FINE_BINS: Final = 64
 """Quantiles at which the bounds of a segment are moved once it was found."""
 MAX_LEVELS: Final = 100
-"""Levels of a category that are tried, the most frequent ones: with 1 % of the rows each."""
+"""Number of levels of a category that are tried, the most frequent first: 1 % of the rows each."""
 MAX_LITERALS: Final = 1_000
-"""Literals that are paired, those with the highest score; 1,000 of them take 2 s in 10,000 rows."""
+"""Number of paired literals, highest scores first; 1,000 literals take 2 s in 10,000 rows."""
 MAX_STARTS: Final = 200
 """Pairs to which a third literal is added; chosen by hand."""
 LEAST_ROWS: Final = 30
@@ -241,7 +241,7 @@ class _Space:
     def _pairs(
         self, centred_R: npt.NDArray[np.float32], longest: int, spend: Callable[[], None]
     ) -> list[tuple[int, ...]]:
-        """Return places of the best single literals and pairs, the best first."""
+        """Return the positions of the best single literals and pairs, the best first."""
         sum_L = self._mask_LR @ centred_R
         count_L = self._mask_LR.sum(axis=1)
         total = self._mask_LR.shape[1]
@@ -293,8 +293,8 @@ class _Space:
     def _is_better(self, new: Candidate, old: Candidate) -> bool:
         """Return whether a candidate replaces another.
 
-        A longer one must also be better in the values as they were before segments were taken out;
-        else it only avoids the rows of a segment that was found before.
+        A longer segment must also be better in the values before segments were removed; otherwise
+        it only avoids the rows of an earlier segment.
         """
         longer = len(new.segment.literals) - len(old.segment.literals)
         if longer < 0:
@@ -313,7 +313,7 @@ class _Space:
         return self._gains(*given)
 
     def _gains(self, new: Candidate, old: Candidate) -> bool:
-        """Return whether a candidate is better: a longer one must earn its literals.
+        """Return whether a candidate is better; each additional literal must pay off.
 
         Among so many literals the best of pure noise gains `2 log(literals)` in the square of the
         score, so each literal costs that much.
@@ -329,8 +329,8 @@ class _Space:
     ) -> Candidate:
         """Move the bounds of ranges to where the score is highest, and add a second bound.
 
-        Ranges that are wider than one bin are found with one bound, as only few are tried. A second
-        bound costs as much as a literal.
+        Ranges wider than one bin are found with one bound, because only a few ranges are tried. A
+        second bound costs as much as a literal.
         """
         price = 2 * math.log(len(self._literals))
         for place, literal in enumerate(found.segment.literals):
@@ -361,7 +361,7 @@ class _Space:
         value_R: Floats,
         is_enough: Callable[[Mask], bool],
     ) -> Candidate:
-        """Return the segment with the best value of one bound."""
+        """Return the segment with the best value for one of its bounds."""
         literals = found.segment.literals
         others = Segment(literals[:place] + literals[place + 1 :]).mask(self._table)
         column = self._columns[literals[place].column]

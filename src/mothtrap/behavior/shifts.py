@@ -16,7 +16,8 @@ from mothtrap.behavior.table import Column
 Floats = npt.NDArray[np.float64]
 
 MAX_LEVELS = 50
-"""Levels of a category that are compared; the others count as one. Chosen by hand."""
+"""Number of levels of a category that are compared; all others count as one level. Chosen by
+hand."""
 
 
 @dataclass(frozen=True, slots=True)

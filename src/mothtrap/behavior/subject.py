@@ -1,4 +1,4 @@
-"""The model under probe, with the rows and targets that it is judged on.
+"""The probed model, with the rows and targets on which it is evaluated.
 
 Shape suffixes: R = rows, K = classes.
 """
@@ -27,8 +27,8 @@ Predict = Callable[[Any], Any]
 Refit = Callable[[Any, Any], Predict]
 
 MAX_ROWS = 20_000
-"""Rows that are judged; of more a stratified sample is taken. Measured: the search for segments
-takes 9 s in 50,000 rows of 30 columns, and 56 s in 200,000 of 50."""
+"""Maximum number of evaluated rows; with more rows, a stratified sample is used. Measured: the
+search for segments takes 9 s in 50,000 rows of 30 columns, and 56 s in 200,000 of 50."""
 ASKED_ROWS = 2_000
 """Rows whose inputs are changed by probes of sensitivity; chosen by hand."""
 
@@ -39,10 +39,10 @@ class Options:
 
     Attributes:
         monotone: +1 or -1 by column: the output must not fall, or rise, with the column.
-        expect_used: columns that the model is meant to use.
+        expect_used: columns that the model should use.
         time_R: Time at which each row was observed, in any unit; None if rows have no order.
         refit: Refits the model on given rows and targets; None if that is not possible.
-        loss: the user's own loss of each row; None for the usual one.
+        loss: the user's own loss of each row; None for the usual loss.
         network: outputs and gradients of a network; None for other models.
         files: Files of the model and the data; empty if unknown.
         origin: The training run that logged the model file; None if unknown.
@@ -224,7 +224,7 @@ class Subject:
 
     @functools.cached_property
     def output_range(self) -> float:
-        """Range of the outputs: 1 for probabilities, otherwise that of the predictions."""
+        """Range of the outputs: 1 for probabilities, otherwise the range of the predictions."""
         if not self.reading.is_regression:
             return 1.0
         output_R = self.judged.scores[:, 0]

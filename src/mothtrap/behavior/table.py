@@ -1,4 +1,4 @@
-"""The rows that a model is asked about, as columns, whatever container they came in.
+"""The rows for which a model is queried, as columns, independent of their container.
 
 Shape suffixes: R = rows.
 """
@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 
 
 class Column:
-    """One column; its values are converted when they are first needed.
+    """A column whose values are converted when they are first needed.
 
     Most tables are only passed on to the model, and converting texts takes longer than many models.
 
@@ -60,7 +60,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """True if the column holds numbers."""
+        """True if the column contains numbers."""
         return self.number_R is not None
 
     @property
@@ -111,7 +111,7 @@ class Table:
 
     Args:
         data: a pandas or polars data frame, an array whose first axis is the rows, or a mapping
-            of columns. Arrays of more than two axes have no columns of their own.
+            of columns. Arrays with more than two axes have no columns.
         names: Column names of an array; by default `x0`, `x1` ...
         about: Further columns that the model does not receive, such as metadata of images.
     """
@@ -204,7 +204,7 @@ class Table:
         return Table(self.data[list(reversed(list(self.data.columns)))])
 
     def _fitting(self, name: str, value: Any) -> Array:
-        """Return values as an array of the column's own type where nothing is lost."""
+        """Return values as an array of the column's type if no precision is lost."""
         own = np.asarray(self.column(name).given_R)
         value_R = np.broadcast_to(np.asarray(value), len(self)).copy()
         if own.dtype.kind in "biuf" and value_R.dtype.kind in "biuf":

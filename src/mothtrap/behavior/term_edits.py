@@ -107,7 +107,7 @@ class TermEdits:
         self._do(Edit(term=term, kind="smooth", width=width))
 
     def monotonize(self, term: str, direction: str) -> None:
-        """Replace the curve by the nearest one that only rises ("+") or only falls ("-").
+        """Replace the curve by the nearest curve that only rises ("+") or only falls ("-").
 
         Raises:
             UnknownNameError: there is no such term.
@@ -232,7 +232,7 @@ class TermEdits:
 
 
 def _chosen(edit: Edit, bins: Any) -> npt.NDArray[np.int64]:
-    """Return the places of the bins that an edit sets."""
+    """Return the positions of the bins that an edit sets."""
     if isinstance(bins, Mapping):
         if edit.level is None:
             raise ConfigError(f"{edit.term} has categories; name one with level=")

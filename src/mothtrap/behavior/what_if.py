@@ -44,7 +44,7 @@ def table(subject: Subject, row: Table, columns: Sequence[str]) -> list[Answer]:
 
 
 def changed(row: Table, name: str, change: Any) -> Any:
-    """Return the new value of a column: the given value, or the old one changed by a percentage.
+    """Return the new value of a column: the given value, or the old value changed by a percentage.
 
     Raises:
         UnknownNameError: there is no such column.

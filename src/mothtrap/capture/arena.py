@@ -18,7 +18,7 @@ WAIT_S = 0.005
 
 
 class Arenas:
-    """A bounded set of memory blocks; a block is in use while something refers to it.
+    """A bounded set of memory blocks; a block is in use while an object refers to it.
 
     Allocating memory costs a page fault for every 4 KiB, several times the cost of the copy into
     it. So a block is reused as soon as nothing refers to it.

@@ -44,7 +44,7 @@ class Captures(Generic[ArrayT]):
         gradients: result of the check of the gradients reduced in this step.
         copies: copies of values, of the step in progress.
         forward: captures of the forward pass that is running, or has just returned.
-        holds: whether there are copies that may belong to the next step.
+        holds: whether copies exist that may belong to the next step.
         has_raw: whether `take_raw` may return data.
 
     Args:
@@ -197,7 +197,7 @@ class Captures(Generic[ArrayT]):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Add copies made inside the block to the step in progress, or else to the next one."""
+        """Add copies from inside the block to the step in progress, or else to the next step."""
         self.copies.are_held = self.holds = True
         try:
             yield

@@ -35,13 +35,13 @@ class Channel:
     The consumer is woken every `poll_s` seconds (up to twenty times less often if it takes more
     than a five-hundredth of a processor), and gets all waiting records. The first urgent records
     wake it immediately: waking a thread at every step would compete with the training for the
-    interpreter. Whole tensors wake it when they fill a quarter of `limit_bytes`. When
-    `limit_bytes` are waiting or being consumed (not counting whole tensors, which have a separate
-    limit in `arena`), `on_full` decides: `degrade` keeps the numbers of a step and the rows that
-    are not finite, `drop` drops the step, and `block` waits; if nothing has moved for `BLOCK_S`,
-    `block` acts like `degrade` until something does. The next record, or one at `close`, contains
-    the definitions and observations of a dropped one, and a `Dropped` observation that says what
-    was dropped. The consumer's thread, not `put`, waits for rows in transfer from a device.
+    interpreter. Whole tensors wake it when they fill a quarter of `limit_bytes`. When `limit_bytes`
+    are waiting or being consumed (not counting whole tensors, which have a separate limit in
+    `arena`), `on_full` decides: `degrade` keeps the numbers of a step and the rows that are not
+    finite, `drop` drops the step, and `block` waits; if nothing has moved for `BLOCK_S`, `block`
+    acts like `degrade` until something does. The next record, or a record at `close`, contains the
+    definitions and observations of a dropped record, and a `Dropped` observation that describes the
+    loss. The consumer's thread, not `put`, waits for rows in transfer from a device.
 
     Args:
         name: name of the thread.
@@ -50,7 +50,8 @@ class Channel:
         on_dropped: receives the `Dropped` observations, in `put` or `close`, instead of the next
             record.
         raw: whether the consumer uses whole tensors.
-        idle: called equally often while nothing is waiting; failures are handled as for `consume`.
+        idle: called at the same rate while the queue is empty; failures are handled as for
+            `consume`.
 
     Attributes:
         lost: train steps that a failed consumer did not process.

@@ -20,11 +20,11 @@ class CopyBudgets:
 
     Args:
         selection: the active streams, and the tensors that they match.
-        tell: called once per stream when its budget is used up.
+        report: called once per stream when its budget is used up.
     """
 
-    def __init__(self, selection: Selection, tell: Callable[[Dropped], None]) -> None:
-        self._selection, self._tell = selection, tell
+    def __init__(self, selection: Selection, report: Callable[[Dropped], None]) -> None:
+        self._selection, self._report = selection, report
         self._used_bytes: dict[str, int] = {}
         self.exhausted: set[str] = set()
 
@@ -43,7 +43,7 @@ class CopyBudgets:
         active: frozenset[str],
         step: int,
     ) -> list[Wanted[ArrayT]]:
-        """Return the copies to make, with their purposes, and those that are over budget.
+        """Return the copies to make, with their purposes, and the copies that are over budget.
 
         Args:
             purpose: purpose of all copies.
@@ -74,7 +74,7 @@ class CopyBudgets:
         return limited, len(limited) < len(asking)
 
     def _book(self, limited: Sequence[Stream], size: int, step: int) -> bool:
-        """Charge a copy to the budgets that have room for it; return whether one has."""
+        """Charge a copy to the budgets that have room for it; return whether any has."""
         has_room = False
         for stream in limited:
             budget, used = stream.budget_bytes or 0, self._used_bytes.get(stream.name, 0)
@@ -84,5 +84,5 @@ class CopyBudgets:
             elif stream.name not in self.exhausted:
                 self.exhausted.add(stream.name)
                 reason = f"its budget of {budget / 2**20:g} MB is used up"
-                self._tell(Dropped(step=step, what=stream.name, count=1, reason=reason))
+                self._report(Dropped(step=step, what=stream.name, count=1, reason=reason))
         return has_room

@@ -28,13 +28,13 @@ FIRST_S = 1.5
 """Seconds that mothtrap may take in the first steps before steps become light; equals the credit
 in `step_sampling.py`."""
 TOGETHER = 2
-"""Consecutive full steps: the effect of a step shows in the next one."""
+"""Number of consecutive full steps: the next step shows the effect of a step."""
 PART = 0.25
 """Part of the budget for the extra cost of full steps; the rest is for light steps and captures.
 Chosen by hand.
 """
 ALL = 2
-"""Distance between pairs that means: every step is full."""
+"""Distance between pairs at which every step is full."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DENSITY = 10
 """The distance is at most the step number divided by this, but at least `ROUND[0]`."""
@@ -111,16 +111,16 @@ class Depths:
         if name not in self._losses and len(self._losses) < MOST_LOSSES:
             self._losses.add(name)
             if step - self._first >= FIRST:
-                self._look_on(step)
+                self._extend_full_steps(step)
         if self._signals.leaves(name, value):
-            self._look_on(step)
+            self._extend_full_steps(step)
 
     def signal(self, step: int, name: str, value: float) -> None:
         """Record a norm; if it leaves its range, the following steps are observed in full."""
         if self._signals.leaves(name, value):
-            self._look_on(step)
+            self._extend_full_steps(step)
 
-    def _look_on(self, step: int) -> None:
+    def _extend_full_steps(self, step: int) -> None:
         if self.in_group or not self._overhead:
             return
         many = len(self._signalled) == SIGNALS and self._signalled[0] > step - SIGNALS_IN

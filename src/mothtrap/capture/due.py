@@ -30,7 +30,7 @@ class Due:
         active: the streams, by mode.
         kinds: by mode, the kinds of tensors that these capture.
         forwards: training forwards of the step so far.
-        is_enough: nothing more is captured of training forwards in this step.
+        is_enough: no more training forward passes are captured in this step.
 
     Args:
         selection: all active streams, and the tensors that they match.
@@ -109,7 +109,7 @@ class Due:
     def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> None:
         """Charge a cost, in equal parts, to the streams that caused it.
 
-        Needs of rules that are never skipped pay nothing.
+        Needs of rules that are never skipped cost no budget.
 
         Args:
             kind: kind of the tensors.

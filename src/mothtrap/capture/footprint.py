@@ -36,6 +36,6 @@ def footprint(record: StepRecord) -> int:
 
 
 def held_bytes(blocks: Iterable[RawBlock]) -> int:
-    """Return the memory blocked by tensors, counting the blocks at whose start they lie."""
+    """Return the memory held by tensors, counting the blocks that start with one of them."""
     pieces = ((block.bytes_N.base, block.bytes_N) for block in blocks)
     return sum(base.nbytes if isinstance(base, np.ndarray) else own.nbytes for base, own in pieces)

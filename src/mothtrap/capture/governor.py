@@ -13,19 +13,19 @@ approaches the overhead as soon as the range is long compared with one capture o
 The duration of a step is not assumed anywhere: if steps become ten times shorter, the pay is ten
 times smaller from the next step on.
 
-Priorities. The budgets of a priority are filled before those of the next one (`Priority`). If the
-pay is too small for all of them, copies are skipped first, then activations, then weights, and
-gradients last. Streams of equal priority get the same number of seconds, and the part that a full
-budget does not need goes to the others. So cheap streams do not starve expensive ones, and a stream
-that is due every 50 steps can save while others are due at every step.
+Priorities. The budgets of a priority are filled before the budgets of the next priority
+(`Priority`). If the pay is too small for all of them, copies are skipped first, then activations,
+then weights, and gradients last. Streams of equal priority get the same number of seconds, and the
+part that a full budget does not need goes to the others. So cheap streams do not starve expensive
+ones, and a stream that is due every 50 steps can save while others are due at every step.
 
 Special cases:
 
 - The first capture of a stream is free, because it includes imports and the first use of memory.
-  The second one is on credit, because only then the cost is known. It gets a bonus of the usual
-  pay, so that cheap streams are not thinned while the budgets fill for the first time.
-- Time without steps earns nothing. A step that earns more than ten usual ones was a pause, and
-  pays like a usual one.
+  The second capture is on credit, because its cost is known only afterwards. It gets a bonus of the
+  usual pay, so that cheap streams are not thinned while the budgets first fill up.
+- Time without steps earns nothing. A step that earns more than ten usual steps was a pause, and
+  pays like a usual step.
 - If hooks took more than a step earned, later steps pay the debt, limited to the pay of
   `OWED_STEPS` steps. So the debt is paid soon after steps become longer.
 - If hooks use up the whole pay, as with steps of a few milliseconds, captures still get a tenth
@@ -50,7 +50,7 @@ FIRST_STEPS = 8
 OWED_STEPS = 200
 """Number of steps: ten times longer steps pay as much in 20; chosen by hand."""
 PAUSE_STEPS = 10
-"""Longest step, in multiples of a usual one; chosen by hand for evaluations and slow loaders."""
+"""Longest step, in multiples of a usual step; chosen by hand for evaluations and slow loaders."""
 SMOOTHING = 0.3
 """Weight of the newest value in a running mean; chosen by hand."""
 HOOKS_PART = 0.1

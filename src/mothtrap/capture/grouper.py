@@ -145,7 +145,7 @@ class Grouper:
     Attributes:
         step: number of the step in progress, which is the number of finished steps.
         running: optimizers whose `step()` is running, outermost first.
-        between_steps: the latest step was applied, or skipped, and no other one has begun.
+        between_steps: the latest step was applied, or skipped, and the next step has not begun.
     """
 
     MAX_PENDING: ClassVar[int] = 4096
@@ -298,7 +298,7 @@ class Grouper:
         return self._finish(group)
 
     def _zeroed_last(self, optimizer: str) -> list[_Pending]:
-        """Return backwards just before a step that applies none of them, but has their losses."""
+        """Return the latest backward passes whose losses, but not gradients, belong to the step."""
         fewest = min((p.zeroed.get(optimizer, 0) for p in self._pending), default=0)
         return [p for p in self._pending if p.zeroed.get(optimizer, 0) == fewest]
 

@@ -44,7 +44,7 @@ def streams_of_run(
 
 
 def histograms(config: Config) -> tuple[Stream, ...]:
-    """Return the histogram stream; none if the user chose what is captured.
+    """Return the histogram stream; empty if the user configured the capture.
 
     Args:
         config: configuration of the run. `capture = "off"`, `select`, and `collections` turn the

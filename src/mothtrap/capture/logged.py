@@ -41,9 +41,9 @@ class LoggedSteps:
     """The step to which a value logged by the script belongs.
 
     This is the step in progress. Between `optimizer.step()` and the next forward pass, it is the
-    step just made. Exceptions are names that a script logs where a step begins, and values logged
-    after the last step: they belong to the next step. A name that was first logged in such a gap is
-    held until it is known whether another step follows.
+    step that was just applied. Exceptions are names that a script logs where a step begins, and
+    values logged after the last step: they belong to the next step. A name that was first logged in
+    such a gap is held until it is known whether another step follows.
 
     Args:
         recorder: receives the values.
@@ -81,14 +81,14 @@ class Logged:
         self._recorder, self._say = recorder, say
         self._steps = LoggedSteps(recorder)
         self._tensors = LoggedTensors(recorder, self._steps)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def number(self, name: str, value: float, timestamp: float | None = None) -> None:
         """Record a number, with the Unix time of its measurement in seconds, if given."""
         if self._is_deferred(name, value, lambda found: self.number(name, np.mean(found))):
             return
         if self._take(name, value, "number", self._add) and name in MEASURED:
-            self._tell_once(
+            self._report_once(
                 name,
                 f"{name!r} is stored as 'log.{name}', because mothtrap measures its own {name!r}",
             )
@@ -123,7 +123,7 @@ class Logged:
         if not isinstance(name, str):
             kind = type(name).__name__
             reason = f"a name must be a string, not a {kind}"
-            self._tell_once(f"a {kind} as a name", reason, reason)
+            self._report_once(f"a {kind} as a name", reason, reason)
             return False
         if self._recorder.left_out():
             return False
@@ -132,13 +132,15 @@ class Logged:
                 act(name, value)
         except Exception as err:  # objects of the user may raise anything
             reason = f"a value was not a {wanted} ({in_one_line(err)})"
-            self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
+            self._report_once(
+                name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason
+            )
             return False
         return True
 
-    def _tell_once(self, name: str, line: str, reason: str = "") -> None:
-        if name not in self._told:
-            self._told.add(name)
+    def _report_once(self, name: str, line: str, reason: str = "") -> None:
+        if name not in self._reported:
+            self._reported.add(name)
             self._say(f"mothtrap: log: {line}")
             if reason:
                 self._recorder.notes.blind(self._recorder.steps, f"values of {name}", reason)
@@ -168,7 +170,7 @@ class LoggedTensors:
             value: a number, an array, nested lists of numbers, or a tensor of the framework.
 
         Raises:
-            Exception: any exception that the value raises if it is none of these.
+            Exception: any exception that the value raises if it has none of these types.
         """
         recorder = self._recorder
         step, may_be_next = self._steps.place(name)

@@ -17,8 +17,8 @@ class Notes:
     Attributes:
         scalars: numbers of the step so far.
         facts: facts of the step so far.
-        holds: whether there are notes that may belong to the next step.
-        unstepped: reason why the process has made no step, if it has made none.
+        holds: whether notes exist that may belong to the next step.
+        unstepped: reason why the process has run no step; empty once it has.
     """
 
     def __init__(self) -> None:

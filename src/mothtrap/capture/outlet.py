@@ -28,7 +28,7 @@ class Outlet:
 
     Attributes:
         sinks: receivers of the records.
-        is_open: the first step was closed; nothing is passed on before that.
+        is_open: the first step was closed; earlier records are not passed on.
 
     Args:
         rows: completes rows in transfer from a device.

@@ -34,7 +34,7 @@ class PendingRows(Protocol):
 
 
 class Flight(Protocol):
-    """All data that was being transferred at one moment."""
+    """All data that was in transfer at the same time."""
 
     def has_arrived(self) -> bool:
         """Return whether `wait` would return immediately."""

@@ -84,7 +84,7 @@ class Plan:
         self.step = self._mode_steps[Mode.TRAIN] = step
         self._admitted.clear()
         if self._has_ending:
-            self._leave_what_is_over()
+            self._end_expired()
         while self._called:
             self._open(self._called.popleft())
         if step > self.depths.full_at:
@@ -169,7 +169,7 @@ class Plan:
         return wanted
 
     def next_named(self, step: int) -> int:
-        """Return the first requested step from `step` on; `FAR` if there is none.
+        """Return the first requested step from `step` on; `FAR` if no step is named.
 
         It is requested by a user, by a schedule that lists it, or by a finding.
         """
@@ -186,7 +186,7 @@ class Plan:
             self.depths.look_at(step)
         self.begin(step)
 
-    def take_told(
+    def take_reports(
         self, *, last: bool = False
     ) -> list[Dropped | CaptureChanged | Thinned | Blind | FullSteps]:
         """Return the facts about skipped captures and ended collections when a step closes.
@@ -213,7 +213,7 @@ class Plan:
         key = self.evaluated
         return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
 
-    def _leave_what_is_over(self) -> None:
+    def _end_expired(self) -> None:
         """End requested captures whose steps have passed."""
         steps = {mode: self._next(mode) for mode in MODES}
         over = {s.name for s in self.streams if s.ends and s.is_over(steps)}
@@ -243,7 +243,7 @@ class Plan:
     def _decide(self, mode: Mode) -> None:
         """Choose the streams that capture.
 
-        The governor is queried once per step, and again for each forward of an evaluation.
+        The governor is queried once per step, and once per forward pass of an evaluation.
         """
         found, thinnable = [], []
         for stream in self._turns[mode].due(self._mode_steps[mode]):

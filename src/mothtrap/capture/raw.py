@@ -60,9 +60,9 @@ class RawCopies(Generic[ArrayT]):
     Args:
         copier: determines the size of a tensor.
         arenas: memory for the copies.
-        wait_s: time to wait for memory if there is none; after waiting in vain, it does not wait
-            again until some memory was free.
-        beside: bytes of the arenas that are used elsewhere while these copies are kept.
+        wait_s: time to wait for memory if there is none; after a timeout, it does not wait again
+            until memory has been free.
+        beside: bytes of the arenas that other objects use while these copies are kept.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class RawCopies(Generic[ArrayT]):
     def add_all(
         self, wanted: Iterable[Wanted[ArrayT]], copier: Copier[ArrayT] | None = None
     ) -> list[tuple[ArrayT, bool]]:
-        """Copy tensors; those in one memory block are copied at once.
+        """Copy tensors; tensors in the same memory block are copied together.
 
         Args:
             wanted: id, tensor, and purpose of the copy (see `RawBlock.purposes`); a tensor is read
@@ -142,7 +142,7 @@ class RawCopies(Generic[ArrayT]):
         return self._taken + self._end
 
     def _copy(self, placed: _Placed[ArrayT], copier: Copier[ArrayT]) -> None:
-        """Copy tensors into the current block; if this fails, none of them is copied."""
+        """Copy tensors into the current block: all of them, or none if this fails."""
         if self._piece is None or not placed.tensors:
             return
         try:
@@ -207,9 +207,9 @@ class StepCopies(Generic[ArrayT]):
 
     def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
         self._arenas = arenas
-        self._own = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_own)
-        self._forward = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_forward)
-        self._held = RawCopies(copier, arenas, wait_s=wait_s, beside=self._beside_held)
+        self._own = RawCopies(copier, arenas, wait_s=wait_s, beside=self._bytes_besides_own)
+        self._forward = RawCopies(copier, arenas, wait_s=wait_s, beside=self._bytes_besides_forward)
+        self._held = RawCopies(copier, arenas, wait_s=wait_s, beside=self._bytes_besides_held)
         self.are_held = False
         self._committed: list[RawBlock] = []
         self._late = self._crowded_out = 0
@@ -229,7 +229,7 @@ class StepCopies(Generic[ArrayT]):
         for tensor, is_full in target.add_all(wanted, copier):
             if is_full:
                 self._crowded_out += 1
-                self._tell_needed(copier.describe(tensor)[2], of_forward=waits)
+                self._report_needed(copier.describe(tensor)[2], of_forward=waits)
             else:
                 self._late += 1
 
@@ -273,16 +273,16 @@ class StepCopies(Generic[ArrayT]):
             if count
         ]
 
-    def _beside_own(self) -> int:
+    def _bytes_besides_own(self) -> int:
         return held_bytes(self._committed) + self._forward.held_bytes + self._held.held_bytes
 
-    def _beside_forward(self) -> int:
+    def _bytes_besides_forward(self) -> int:
         return held_bytes(self._committed) + self._own.held_bytes + self._held.held_bytes
 
-    def _beside_held(self) -> int:
+    def _bytes_besides_held(self) -> int:
         return held_bytes(self._committed) + self._own.held_bytes + self._forward.held_bytes
 
-    def _tell_needed(self, size: int, *, of_forward: bool) -> None:
+    def _report_needed(self, size: int, *, of_forward: bool) -> None:
         """Record the size that the step would need, including a tensor that did not fit."""
         if of_forward:
             self._lost_of_forward += size

@@ -54,7 +54,7 @@ class Looks:
         self._began = False
 
     def reports(self, adapter: str, reports: Reports, step: int) -> None:
-        """Declare, once, everything that an adapter can report, when it makes a step."""
+        """Declare, once, everything that an adapter can report, when it runs a step."""
         self._owner = adapter
         if adapter in self._adapters:
             return
@@ -117,18 +117,18 @@ class Looks:
             return []
         self._began = False
         said, self._said = self._said, []
-        return [*said, *self._told(step, last=False)]
+        return [*said, *self._intervals_to_report(step, last=False)]
 
-    def take_said(self) -> list[Fact]:
+    def take_declarations(self) -> list[Fact]:
         """Return and remove what adapters declared about their reports since the last step."""
         said, self._said = self._said, []
         return said
 
     def end(self, step: int) -> list[Fact]:
         """Return all intervals at the end, and declarations not returned yet."""
-        return [*self.take_said(), *self._told(step, last=True)]
+        return [*self.take_declarations(), *self._intervals_to_report(step, last=True)]
 
-    def _told(self, step: int, *, last: bool) -> list[Looked]:
+    def _intervals_to_report(self, step: int, *, last: bool) -> list[Looked]:
         """Return the intervals that began or were interrupted, or all; equal ones are combined."""
         joined: dict[tuple[str, int, int, int, int], set[str]] = {}
         for (adapter, facts), own in self._intervals.items():

@@ -32,7 +32,7 @@ from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 Moment = Literal["begins", "within", "between"]
-"""State of the step: nothing observed yet, in progress, or applied with none begun since."""
+"""State of the step: not yet observed, in progress, or applied before the next step."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -43,7 +43,7 @@ class Recorder(Generic[ArrayT]):
     recorder up, changes the plan, and ends it.
 
     Attributes:
-        plan: determines what is due, and whether the step in progress is a light one.
+        plan: determines what is due, and whether the step in progress is light.
         due: tensor data to capture in the step in progress.
         depths: determines which steps are observed in full.
         captures: rows and copies of tensors of the step in progress.
@@ -58,7 +58,7 @@ class Recorder(Generic[ArrayT]):
         logs: called when users log something, with whether a step is known to begin with it;
             returns the step to which it belongs.
         moment: position of the training in the step; see `Moment`.
-        ends: the next step to close is the last one of this process.
+        ends: the next step to close is the last step of this process.
         looks: the needed facts, and the steps in which observers searched for them.
         boundary: called between two steps with the number of the next one; may end the training.
         unheard: hides the operations of hooks from the user's modes; see `capture.unheard`.
@@ -123,12 +123,12 @@ class Recorder(Generic[ArrayT]):
     def evaluation(
         self, key: StepKey, scalars: Sequence[Scalar], facts: Sequence[Fact] = ()
     ) -> None:
-        """Emit data from outside a train step (before the first step: nothing)."""
+        """Emit data from outside a training step; before the first step, it is discarded."""
         if self._outlet.is_open:
             self._outlet.put(key, Collected(), scalars, facts)
 
     def close_step(self, closed: ClosedStep) -> None:
-        """Emit the step, and decide about the next one."""
+        """Emit the step, and plan the next step."""
         opening_s = self._open() if not (self._outlet.is_open or self._left) else 0.0
         self.steps += 1
         plan, captures, notes, step = self.plan, self.captures, self.notes, closed.step
@@ -150,7 +150,7 @@ class Recorder(Generic[ArrayT]):
                 plan.depths.loss(step, scalar.of, scalar.value)
         self.times.own_s -= opening_s  # the running hook will add it when it ends
         if self.due.is_enough:
-            self._tell_forwards(step)
+            self._report_forwards(step)
         self.due.forwards = 0
         if captures.forward.parked:
             captures.settle_forwards()
@@ -164,7 +164,7 @@ class Recorder(Generic[ArrayT]):
         )
         key = StepKey(step=step, mode=Mode.TRAIN, mode_step=step)
         if plan.told or not light:  # nothing that could be skipped was due in a light step
-            facts += plan.take_told()
+            facts += plan.take_reports()
         facts += (*self.looks.close(step), *self.phases.closed(step))
         raw: list[RawBlock] = []
         if captures.has_raw:
@@ -230,7 +230,7 @@ class Recorder(Generic[ArrayT]):
         )
         self.plan.rested(step, is_full=self.sampler.is_due(step))
 
-    def hand_on_logged(self, step: int) -> None:
+    def emit_logged(self, step: int) -> None:
         """Emit values that the user logged in a step that is not observed."""
         held = () if self.ends else self._take_held(step)
         scalars, self.notes.scalars = self.notes.scalars, []
@@ -238,14 +238,16 @@ class Recorder(Generic[ArrayT]):
         raw = [*self.captures.copies.take(), *held]
         self._outlet.put(key, Collected(), scalars, raw=raw)
 
-    def hand_on_facts(
+    def emit_facts(
         self, *more: Fact, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
     ) -> None:
         """Emit facts observed since the last step, for the final evaluation of rules."""
         rows, notes = self.captures.rows, self.notes
         if rows.device is not None:  # no consumer waits in vain if it has failed
             rows.device.settle()
-        facts = (*notes.facts, *self.looks.take_said(), *more) if self._outlet.is_open else ()
+        facts = (
+            (*notes.facts, *self.looks.take_declarations(), *more) if self._outlet.is_open else ()
+        )
         if facts:
             notes.facts, step = [], self.steps
             key = StepKey(step=step, mode=Mode.PREDICT)
@@ -256,26 +258,26 @@ class Recorder(Generic[ArrayT]):
     def finish(self, ending: WorkerEnded) -> None:
         """Emit the last facts, and values logged after the last step.
 
-        Nothing is emitted for a process that never made a step.
+        Nothing is emitted for a process that never ran a step.
         """
         if self._outlet.is_open:
             notes, captures = self.notes, self.captures
             captures.settle_forwards()
-            self._tell_forwards(self.steps)
-            notes.facts += self.plan.take_told(last=True)
+            self._report_forwards(self.steps)
+            notes.facts += self.plan.take_reports(last=True)
             notes.facts += self.looks.end(self.steps)
             notes.facts += self.phases.closed(self.plan.step - 1, last=True)
             notes.facts += self.changes.settle(self.plan.step, ended=True)
             held = self._take_held(self.steps)
             own = [s for s in notes.scalars if s.name not in MEASURED]
             raw = self.tensors.with_logged([*captures.copies.take(), *held])
-            self.hand_on_facts(ending, own=own, raw=raw)
+            self.emit_facts(ending, own=own, raw=raw)
 
     def leave(self) -> None:
         """Never open anything again (in a forked child)."""
         self._left = True
 
-    def _tell_forwards(self, step: int) -> None:
+    def _report_forwards(self, step: int) -> None:
         """Report how many forward passes since the last step were not captured."""
         unseen = self.due.forget_forwards(step)
         if unseen is not None and any("activation" in s.kinds for s in self.plan.streams):

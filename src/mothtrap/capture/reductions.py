@@ -124,8 +124,8 @@ class Queue(Protocol):
 class ReducedFirst:
     """Reduces copies on a thread before records reach a sink that cannot do so.
 
-    It also waits there for data in transfer from a device. As long as there is none, and all copies
-    are stored as they are, there is no thread and no cost.
+    It also waits there for data in transfer from a device. Without such requests, all copies are
+    stored as they are, without a thread and without cost.
 
     Args:
         sink: receives the records.

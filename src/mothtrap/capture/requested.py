@@ -22,7 +22,7 @@ def requested(
         name: name of the collection.
         collection: collection with schedules that begin at 0.
         first: first counted step, by mode.
-        for_steps: number of steps in each mode; None = to the end.
+        for_steps: number of steps in each mode; None = until the end.
     """
     if for_steps is not None:
         collection = msgspec.structs.replace(collection, on=(REQUEST,), for_steps=for_steps)

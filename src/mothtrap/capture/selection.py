@@ -181,7 +181,7 @@ class Selection:
         return self._infos[tensor_id].kind
 
     def idle_collections(self) -> tuple[str, ...]:
-        """Return collections that match no known tensor, except those that wait for a finding."""
+        """Return collections that match no known tensor and do not wait for a finding."""
         busy = {s.collection for streams in self._matching.values() for s in streams}
         asked = dict.fromkeys(s.collection for s in self.streams if s.collection and not s.on)
         return tuple(name for name in asked if name not in busy)
@@ -271,7 +271,7 @@ def _priority(kind: str) -> Priority:
 
 
 def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
-    """Return the streams of a collection: one for its numbers, one for its copies.
+    """Return the streams of a collection: one for its numbers, and one for its copies.
 
     Copies have their own stream, so that they are skipped separately. The same applies to data
     captured at one step in `RARE_EVERY`, unless the collection has a schedule.

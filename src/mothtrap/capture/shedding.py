@@ -19,7 +19,7 @@ _OWED_OBSERVATIONS = 1000
 
 
 class Shedding:
-    """Shrinks records, and moves definitions and observations of dropped records to the next one.
+    """Shrinks records, and keeps the definitions and observations of dropped records.
 
     Args:
         name: name of the queue.

@@ -17,7 +17,7 @@ from mothtrap.core.records import StepRecord
 from mothtrap.store.wire import decode, encode, size_of
 
 _WHOLE_SHARE = 7 / 8
-"""Part of the ring for complete records; the rest is for thinned ones. Chosen by hand."""
+"""Part of the ring for complete records; the rest is for thinned records. Chosen by hand."""
 _WAIT_S = 0.001
 _LOOK_S = 0.5
 """Interval between checks that the other process is alive, which take about 50 us each."""
@@ -107,7 +107,7 @@ class SideChannel:
             return records if owed is None else [*records, owed]
 
     def _write_less(self, record: StepRecord) -> None:
-        """Write as much of a record as there is room for, and the rest with the next one."""
+        """Write the part of a record for which there is room, and the rest with the next record."""
         if self._on_full != "drop":
             if record.raw:
                 record = self._shedding.settle(self._shedding.without_raw(record))

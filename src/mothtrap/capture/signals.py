@@ -27,7 +27,7 @@ class Signals:
         self._broken: set[str] = set()
 
     def leaves(self, name: str, value: float) -> bool:
-        """Record a value; return whether it is the first one outside the range.
+        """Record a value; return whether it is the first value outside the range.
 
         Args:
             name: name of the signal.

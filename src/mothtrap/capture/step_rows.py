@@ -122,8 +122,8 @@ class StepRows(Generic[ArrayT]):
         """Combine the rows of a record.
 
         Returns:
-            Ids and rows as in a record, or none of them and an object that completes the record if
-            a row, a number or a copy is in transfer from a device.
+            Ids and rows as in a record. If a row, a number or a copy is in transfer from a device,
+            instead an object that completes the record.
         """
         parts, fields, numbers = collected.parts, collected.fields, collected.numbers
         if len(parts) == 1 and not (fields or numbers) and self.device is None:

@@ -27,7 +27,7 @@ is observed, and rules that need 100 steps get them. Chosen by hand.
 AFTER_CUTS = 200
 """Steps that are observed after `MOST_CUT` skipped ranges; chosen by hand."""
 TOGETHER = 2
-"""Consecutive observed steps: the effect of a step shows in the next one."""
+"""Number of consecutive observed steps: the next step shows the effect of a step."""
 EXCESS = 2.5
 """Cost of a light step, in multiples of the budget, from which steps are skipped. Skipped steps
 cannot be replayed, which is a high price for three percent. Chosen by hand.
@@ -36,9 +36,9 @@ ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
 """Number of observed steps, and of skipped ranges, whose times are stored."""
 LONGER = 4
-"""Duration of a long step, in multiples of the expected one."""
+"""Duration of a long step, in multiples of the expected duration."""
 MOST_LONG = 10
-"""Excess of long steps over short ones from which steps count as longer. Single long steps are
+"""Excess of long steps over short steps from which steps count as longer. Single long steps are
 pauses of the machine, or begin an epoch."""
 MOST_CUT = 3
 """Number of consecutive skipped ranges that ended early, after which steps are observed for some

@@ -1,4 +1,4 @@
-"""All tensors that adapters have defined, and those that were announced to the run."""
+"""All tensors that adapters have defined, and the tensors that were announced to the run."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from mothtrap.capture.selection import Stream
 from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
-TOLD_STEPS = 100
+REPORT_STEPS = 100
 """Steps between two reports about a stream with skipped captures. Chosen by hand: a killed job
 loses the counts of at most this many steps, and a run gets one small fact per interval.
 """
@@ -57,15 +57,15 @@ class Thinning:
             if count.told_at is None:
                 tells = count.skipped > 0
             else:
-                tells = count.skipped > 0 and step - count.told_at >= TOLD_STEPS
+                tells = count.skipped > 0 and step - count.told_at >= REPORT_STEPS
                 tells = tells or (last and count.due > 0)
             if tells:
-                told.append(_told(count, mode))
+                told.append(_as_fact(count, mode))
                 self._counts[name, mode] = _Count(count.stream, told_at=step)
         return told
 
 
-def _told(count: _Count, mode: Mode) -> Thinned:
+def _as_fact(count: _Count, mode: Mode) -> Thinned:
     stream, since = count.stream, count.told_at or 0
     return Thinned(
         step=count.first if count.skipped else since,

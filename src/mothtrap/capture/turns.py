@@ -12,7 +12,7 @@ from mothtrap.core.steps import Mode
 
 @dataclass(slots=True)
 class _Turn:
-    """A stream, and the next steps at which it is due; earlier ones are over."""
+    """A stream, and the next steps at which it is due; earlier steps are removed."""
 
     stream: Stream
     schedule: Schedule

@@ -15,7 +15,7 @@ class ArraySet:
 
     Args:
         inputs: Arrays with one row per sample.
-        targets: One row per sample; None for none. One-hot vectors become class numbers.
+        targets: One row per sample; None without targets. One-hot vectors become class numbers.
         role: Purpose of the rows.
         name: Name for messages.
         location: `file:line` that passed the arrays.

@@ -30,7 +30,7 @@ class Check(Rule):
 
     Attributes:
         uses: Sources without which the check cannot run.
-        passed: What is proved if nothing is found, in a few words.
+        passed: Short description of the proof if nothing is found.
         costs: Order of checks: checks that take less time come first.
     """
 
@@ -44,7 +44,7 @@ class Check(Rule):
         """Run the experiment.
 
         Yields:
-            Faults; nothing if the check could decide and all is well.
+            Faults; empty if the check could decide and found none.
 
         Raises:
             NotEnoughData: The check applies, but there is too little data or time.
@@ -78,7 +78,7 @@ def result_of(check: Check, subject: Subject, step: int) -> CheckResult:
     Args:
         check: The check.
         subject: The script under test.
-        step: The step at which the script is held.
+        step: The step at which the script is paused.
     """
     began = time.monotonic()
     lacking = [subject.missing[source] for source in check.uses if source in subject.missing]

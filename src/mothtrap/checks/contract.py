@@ -14,7 +14,7 @@ class ContractCheck(Check):
     """Check that compares with entries of a file of invariants.
 
     Attributes:
-        expected: entries of the file; empty if none was given: then nothing is compared.
+        expected: entries of the file; empty without a file, so nothing is compared.
     """
 
     expected: tuple[Entry, ...] = field(default=(), metadata=NO_SETTING)

@@ -16,7 +16,7 @@ from mothtrap.core.facts.checks import CheckResult
 
 NO_STEP = "the script fits a model in one call, so there is no training step to repeat"
 CHECK_SHARE = 0.5
-"""Share of the remaining time that one check gets while others wait; chosen by hand."""
+"""Share of the remaining time that a check gets if others follow; chosen by hand."""
 MAX_VALUES = 50_000_000
 """Most values of a table that is kept (400 MB); chosen by hand."""
 

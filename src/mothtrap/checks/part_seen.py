@@ -20,7 +20,7 @@ class PartSeen:
         evaluations: Number of batches from evaluation loaders.
         files: names of the files that the script wrote.
         forms: distinct types and shapes of batches, without the batch size.
-        error: exception that left the script, in one line; empty for none.
+        error: exception that ended the script, in one line; empty without an exception.
         location: `file:line` of that exception.
         ended: why the part ended before the script did; empty if it did not.
     """

@@ -72,7 +72,7 @@ class Restarts:
             folder: Folder to write the plan to.
             plan: Plan for the script.
             seconds: Time after which the script is stopped.
-            words: Arguments of the command; None = those that started this process.
+            words: Arguments of the command; None = the command that started this process.
             environ: further environment variables.
         """
         write_whole(folder / "plan.json", msgspec.json.encode(plan))
@@ -142,7 +142,7 @@ class Restarts:
             command: Shell command that resumes training.
 
         Raises:
-            NotEnoughData: one of the two wrote no result in time.
+            NotEnoughData: one of the two processes wrote no result in time.
         """
         words = shlex.split(command)
         if words and words[0] in ("python", "python3"):
@@ -162,7 +162,7 @@ class Restarts:
     def _state(
         self, folder: Path, name: str, seconds: float, words: tuple[str, ...] | None
     ) -> StepState | None:
-        """Start a script and return the state that it writes; `words` are those that resume it."""
+        """Start a script with the command `words`, and return the state that it writes."""
         results = folder / name
         order = ResumeOrder(results=str(results), resumes=words is not None)
         self.run(folder, self._ordered(folder, seconds, resume=order), seconds, words=words)

@@ -14,7 +14,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
             `exp_avg`; parameters without such tensors are left out.
         rates: Learning rate of each parameter group, in this and the following steps.
         losses: Losses of this and the following steps.
-        checkpoint: name of the file that was written before this step; empty if none was.
+        checkpoint: name of the file that was written before this step; empty if no file was
+            written.
     """
 
     weights: tuple[str, ...]

@@ -45,7 +45,7 @@ def picture_of(parts: Sequence[Array]) -> Array | None:
 
 
 def _from_zero(values: Array) -> Array:
-    """Return integers of a small range as fractions of it: they would be nearly black."""
+    """Scale integers of a small range to 0..1; their picture would be nearly black."""
     if values.dtype.kind in "iu" and values.size and values.max() <= 31:
         return values / max(1, int(values.max()))
     return values

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 CANNOT_START = "this script cannot be started again by a check"
-"""Why a check that needs a second start does not apply, where nothing else is known."""
+"""Default reason why a check that needs a second start does not apply."""
 
 
 class StartSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,10 +17,10 @@ class StartSeen(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         losses: Loss of each step; NaN if unknown.
         weights: digest of each parameter after these steps.
-        seconds: Duration of each step; the first one includes setup.
+        seconds: Duration of each step; the first step includes setup.
         waits_s: Seconds that each step waited for data.
         memory_bytes: largest memory of the process so far.
-        device_bytes: largest memory that tensors took on an accelerator; 0 without one.
+        device_bytes: peak memory of tensors on an accelerator; 0 without an accelerator.
     """
 
     losses: tuple[float, ...]

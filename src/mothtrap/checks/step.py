@@ -23,8 +23,8 @@ class Change:
 
     Attributes:
         inputs: `constant` replaces floating inputs of the model by their mean over the batch, and
-            gives each row the tokens of the first; `""` leaves them.
-        targets: `permuted` gives each row the target of the next one.
+            gives each row the tokens of the first row; `""` leaves them.
+        targets: `permuted` gives each row the target of the next row.
         rows: only these rows of the batch, repeated up to its size.
         rate: factor of all learning rates.
         sweep: further factor, which is multiplied by itself after each step.
@@ -74,7 +74,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSeen:
-    """The first call of a loss function in a step.
+    """The first call to a loss function in a step.
 
     Attributes:
         operation: Name of the function, such as `cross_entropy`.
@@ -101,7 +101,7 @@ class LossSeen:
 
     @property
     def task(self) -> Literal["classes", "numbers", ""]:
-        """Task that the loss function implies; empty if it implies none."""
+        """Task that the loss function implies; empty if it does not imply a task."""
         if self.has_classes:
             return "classes"
         return "numbers" if self.operation in NUMBER_LOSSES else ""
@@ -166,7 +166,7 @@ class Cut:
 
 
 class Forward(Protocol):
-    """The call of the model in the recorded step, as a function of its inputs.
+    """The call to the model in the recorded step, as a function of its inputs.
 
     Attributes:
         model: type of the model.
@@ -254,8 +254,8 @@ class Forward(Protocol):
     def own_backwards(self) -> Mapping[str, bool]:
         """Return the functions whose backward the user wrote, by name.
 
-        The value is True for one whose output has only a few different values, such as a sign: its
-        backward estimates a derivative on purpose.
+        The value is True for a function whose output has only a few different values, such as a
+        sign: its backward pass estimates a derivative on purpose.
         """
 
     def cut(self, module: str) -> Cut:
@@ -268,15 +268,15 @@ class Step(Protocol):
     Attributes:
         number: Number of the step.
         forward: The model call; None unless the step calls exactly one model.
-        loss: First loss call of step 0, before any update; None if none was recorded.
+        loss: First loss call of step 0, before any update; None if no step was recorded.
         parameters: Parameters that require a gradient.
         loaded: Whether weights were loaded from a file before the step.
         watched: Number of watched steps.
         target: target of the first loss call of the recorded step, whose inputs `forward` has; None
             if it is not known.
         rates: the largest learning rate of each watched step; empty if they are not known.
-        losses: loss of each watched step; empty if none was made, or if they are not known.
-        peak_rate: the largest learning rate that the schedule is known to reach; 0 if none is.
+        losses: loss of each watched step; empty if no step ran, or if the losses are unknown.
+        peak_rate: the largest learning rate that the schedule is known to reach; 0 if unknown.
     """
 
     number: int
@@ -297,7 +297,7 @@ class Step(Protocol):
         """
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step with one thing changed, in the script's own loop, and return the losses.
+        """Repeat the step with one change, in the script's own loop, and return the losses.
 
         Random states are restored before each step.
         """

@@ -50,13 +50,14 @@ class DataSet(Protocol):
     Attributes:
         name: the variable or class, for messages.
         role: Purpose of the forward calls that use its batches.
-        size: number of samples; None for a stream, of which only the watched batches are known.
+        size: number of samples; None for a stream, because only its watched batches are known.
         location: `file:line` of the loop over its loader.
         random: reading one sample twice gives different values (augmentation).
         shuffled: its loader draws samples in random order.
-        base: number of the dataset that the samples lie in; parts of one have the same number.
+        base: number of the dataset that contains the samples; parts of a dataset have the same
+            number.
         places: index of each sample in that dataset; None = the same index.
-        classes: names of the classes, by their number; empty if it has none.
+        classes: names of the classes, by their number; empty if they have no names.
     """
 
     name: str
@@ -75,14 +76,14 @@ class DataSet(Protocol):
 
     @property
     def origin(self) -> DataSet | None:
-        """The rows of `handed`, each with its own target; None = this dataset."""
+        """The rows of `handed`, each with its own target; None = the rows of this dataset."""
 
     @property
     def stored(self) -> DataSet | None:
         """Inputs as they are stored, before reading a row changes them; None if not known."""
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
-        """Read samples by index, and return those read before `deadline` (monotonic seconds).
+        """Read samples by index, and return the samples read before `deadline` (monotonic seconds).
 
         A stream returns the samples of the watched batches, whatever `indices` asks for.
         """
@@ -146,7 +147,7 @@ class Subject:
 
     @property
     def forward(self) -> Forward:
-        """The call of the model in the recorded step.
+        """The call to the model in the recorded step.
 
         Raises:
             NotApplicable: the step does not call exactly one model.

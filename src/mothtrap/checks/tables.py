@@ -13,7 +13,7 @@ from mothtrap.checks.subject import Array, DataSet, Rows, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 
 MAX_ROWS = 20_000
-"""Most samples that a check reads of a dataset; a larger one is sampled. Chosen by hand."""
+"""Maximum number of samples that a check reads; a larger dataset is sampled. Chosen by hand."""
 MAX_BYTES = 2**28
 """Most memory for the samples of a dataset; chosen by hand."""
 READ_S = 10.0
@@ -110,7 +110,7 @@ def _order(dataset: DataSet, most: int) -> list[int]:
 
 
 def _until(subject: Subject) -> float:
-    """Return the time at which reading ends; a check needs the rest to compute."""
+    """Return the time at which reading ends; the check needs the remaining time to compute."""
     return time.monotonic() + min(READ_S, subject.left_s / 4)
 
 

@@ -74,7 +74,7 @@ def show(
     Args:
         summary: summary of the run.
         form: form of the output.
-        everything: also why rules do not apply, and the whole record.
+        everything: also print why rules do not apply, and the whole record.
         record: record of the run, if it should be shown.
     """
     from mothtrap.core import jsonable

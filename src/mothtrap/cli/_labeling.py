@@ -17,7 +17,7 @@ _DONE |= {"archive": "archived", "restore": "restored"}
 
 
 def label(runs: Sequence[str], kind: LabelKind, texts: Sequence[str], runs_dir: str | None) -> None:
-    """Label runs, and print what was done.
+    """Label runs, and print the changes.
 
     Args:
         runs: paths or names.

@@ -26,7 +26,7 @@ def mark(
     """Mark findings of a run, and print them.
 
     Args:
-        run: path or name; None: the latest.
+        run: path or name; None: the latest run.
         which: codes, names or fingerprints.
         kind: kind of the mark.
         runs_dir: folder of the runs; None: as configured.

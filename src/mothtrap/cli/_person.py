@@ -23,7 +23,7 @@ def ask(asked: Asked) -> PersonScore | None:
     """Show each sample, read an answer from standard input, and print the score.
 
     Returns:
-        The score; None if nothing was answered.
+        The score; None without any answer.
     """
     from mothtrap.core.asked_samples import PersonScore
 

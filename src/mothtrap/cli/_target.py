@@ -45,7 +45,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     """Turn a target into the command to start.
 
     Raises:
-        Refusal: there is no such script or program, or no target at all.
+        Refusal: the script or program does not exist, or no target was given.
     """
     if not target:
         raise Refusal(
@@ -72,9 +72,9 @@ def command_of(target: Sequence[str]) -> list[str]:
 
 
 def _program(name: str) -> str | None:
-    """Return the program to start: its name where PATH has it, else its path beside our Python.
+    """Return the program to start: a name on PATH, else a path next to our Python.
 
-    Launchers such as torchrun lie there, though the environment may not have been activated.
+    Launchers such as torchrun are there even if the environment was not activated.
     """
     if shutil.which(name):
         return name

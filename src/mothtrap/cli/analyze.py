@@ -80,7 +80,7 @@ def command(
 ) -> None:
     """Evaluate rules on stored runs, with other thresholds or rules (by default on the latest run).
 
-    The current rules and settings apply, not the ones that the run was recorded with. Rules see
+    The current rules and settings apply, not the rules and settings of the recorded run. Rules see
     only the data that the run captured. With one run, nothing is written. With several (RUNS can be
     runs, folders of runs, globs, or URLs), the command prints one line for each run, and stores the
     result in the run for --skip-done.

@@ -230,10 +230,10 @@ def _checked(
 
 
 def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
-    """Print what the checks proved, and what they could not decide.
+    """Print the results of the checks, and the reasons of those that could not decide.
 
     Returns:
-        The run, and why nothing was checked; empty if something was.
+        The run, and the reason if nothing was checked.
     """
     from mothtrap.core.facts.checks import CheckResult
     from mothtrap.monitor.catalogue import explains, rule_classes

@@ -1,4 +1,4 @@
-"""Print a patch for each finding that has one certain fix."""
+"""Print a patch for each finding whose fix is certain."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def command(
     timeout: float,
     runs_dir: str | None,
 ) -> None:
-    """Print a patch for each finding that has one certain fix.
+    """Print a patch for each finding whose fix is certain.
 
-    Without RUN, the latest run. Your files are not changed. If no fix is certain, a line says what
-    you have to decide instead. The exit code is 1 if there is no patch.
+    Without RUN, the latest run. Your files are not changed. If no fix is certain, a line states
+    what you have to decide instead. The exit code is 1 if there is no patch.
 
     \b
     mothtrap fix                    print the patch, and the finding that it fixes

@@ -120,7 +120,7 @@ def _places(named: tuple[str, ...], runs_dir: str, *, awaits_new: bool) -> tuple
     """Return the paths and URLs of runs, and of folders of runs.
 
     Raises:
-        RunNotFoundError: a name fits nothing, and nothing is awaited.
+        RunNotFoundError: a name matches no run, and new runs are not awaited.
     """
     from mothtrap.store import layout
     from mothtrap.store.objects import is_url, join

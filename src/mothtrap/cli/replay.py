@@ -28,7 +28,7 @@ class _WithCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The usage line, with the command in it."""
+        """The usage line, including the command."""
         pieces: list[Any] = [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
         return pieces
 

@@ -1,4 +1,4 @@
-"""List the rules and what each one detects."""
+"""List the rules, each with the fault that it detects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEGEND = "in brackets: the statistics that a rule needs; `mothtrap rule CODE` ex
     "--rules", "files", multiple=True, metavar="FILE", help="A Python file with more rules."
 )
 def command(form: str, files: tuple[str, ...]) -> None:
-    """List the rules and what each one detects.
+    """List the rules, each with the fault that it detects.
 
     Brackets show the statistics that a rule needs. Rules also use losses, other logged numbers, and
     facts about the program, which cost nothing extra.

@@ -135,7 +135,7 @@ def _show(form: str, record: object, text: str) -> None:
 def _places(
     run: Run, steps: tuple[int, ...], rules: tuple[str, ...], *, by_loss: bool
 ) -> dict[Place, None]:
-    """Find the selected steps: given ones, steps of findings, or else bad ones by their numbers."""
+    """Find the selected steps: by number, by finding, or else all bad steps."""
     from mothtrap.core.steps import Mode
     from mothtrap.reader.samples import suspects
 

@@ -62,7 +62,7 @@ class _View:
         self.summary: RunSummary | None = None
 
     def draw(self, console: Console) -> RenderableType:
-        """Read what is new, and return the screen."""
+        """Read new data, and return the screen."""
         from mothtrap.report.machine import machine_rows
         from mothtrap.report.screen import screen
         from mothtrap.report.summary import summarize

@@ -1,1 +1,1 @@
-"""Words and protocols that everything else uses."""
+"""Data types and protocols that all other packages use."""

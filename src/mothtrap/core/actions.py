@@ -1,10 +1,10 @@
-"""Reactions to events: the tables of a configuration, and what an action must be.
+"""Reactions to events: the tables of a configuration, and the interface of actions.
 
 A module of `mothtrap.actions`, or of the entry-point group of that name, is one action. It has
 `make(settings, where) -> Sequence[Action]`, with one `Action` for each target. `settings` is the
-value that a table of the configuration holds under the action's name (None: it holds none), `where`
-names that place in error messages. `make` raises `ConfigError` or `MissingExtraError` for what
-cannot work; an error never repeats a value, which may be a secret.
+value that a table of the configuration holds under the action's name (None without a value),
+`where` names the table in error messages. `make` raises `ConfigError` or `MissingExtraError` for
+settings that cannot work. An error never repeats a value, which may be a secret.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from mothtrap.core.values import fault, to_struct, unknown_key
 
 MASK = "***"
 SHOWN = ("name", "when", "do", "cooldown_s", "remind_s", "quiet_hours", "capture", "function")
-"""Keys of a table that hold no secret; all others are masked wherever a table is shown or kept."""
+"""Keys of a table whose values are never secret; all other values are masked when a table is shown
+or stored."""
 COOLDOWN_S = 300.0
 """Seconds in which a rule causes no second reaction of a table; chosen by hand."""
 
@@ -114,7 +115,7 @@ class Action(Protocol):
 
     @property
     def is_message(self) -> bool:
-        """Return whether the action sends something out of this process.
+        """Return whether the action sends data out of this process.
 
         A message is recorded and retried until it is delivered. Other actions affect the job
         immediately.
@@ -124,7 +125,7 @@ class Action(Protocol):
         """React to an event.
 
         Args:
-            event: what happened.
+            event: the event that triggered the action.
             job: job in which it happened.
             delivery: id of this reaction, which stays the same on every retry.
 

@@ -1,7 +1,8 @@
 """The seam between a session and the adapters of frameworks.
 
-A session gives an adapter (`tracing.handle.AdapterSpec`) a `Job`, gets a `Handle`, and uses nothing
-else of the adapter. All adapters of a process take part in one job: one run, one sequence of steps.
+A session gives an adapter (`tracing.handle.AdapterSpec`) a `Job`, gets a `Handle`, and uses no
+other part of the adapter. All adapters of a process take part in one job: one run, one sequence of
+steps.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class JobStore(Protocol):
         """Publish a text for all processes."""
 
     def find(self, key: str) -> str | None:
-        """Return a published text; None if there is none yet."""
+        """Return a published text; None if it does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class MadeStep(Protocol):
 
     Attributes:
         step: its number.
-        optimizers: names of those that stepped.
+        optimizers: names of the optimizers that stepped.
     """
 
     @property
@@ -186,7 +187,7 @@ class Job(BasicJob, Protocol):
 
     @property
     def steps_applied(self) -> int:
-        """Return the number of steps applied to the weights, including one not closed yet."""
+        """Return the number of steps applied to the weights, including a step not closed yet."""
 
     def is_full(self, step: int | None = None) -> bool:
         """Return whether a step is observed in full; in other steps, only cheap data is read.
@@ -235,7 +236,7 @@ class Job(BasicJob, Protocol):
         """Return the exception that ended the script."""
 
     def never_stepped(self, why: str) -> None:
-        """Record the reason that no step was taken, in case none follows."""
+        """Record the reason why no step was taken, in case no step follows."""
 
     def after_end(self, fact: Fact) -> None:
         """Add a fact after training has ended, even if no step was taken."""
@@ -267,7 +268,7 @@ class Handle(Protocol):
         """Read the settings that affect the numbers; called when the first step closes."""
 
     def stop(self, reason: str) -> bool:
-        """End the framework's own loop; return False if it has none that can be ended."""
+        """End the framework's own loop; return False if this is not possible."""
 
     def detach(self) -> None:
         """Close the last step, remove every hook, and restore everything that was replaced."""

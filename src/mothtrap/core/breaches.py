@@ -49,7 +49,7 @@ class Table:
 class Breach:
     """Violation of an invariant: its first step, the tensors or scalars, and the observed value.
 
-    `value` is the first wrong value, or the wrong type; None if there is no value.
+    `value` is the first wrong value, or the wrong type; None without a value.
     """
 
     invariant: Invariant
@@ -136,9 +136,9 @@ def _broken(invariant: Invariant, table: Table) -> Bools:
         case Constant():
             wrong_ST = _moved(table)
         case Changes():
-            wrong_ST = _stands_still(table, invariant.within)
+            wrong_ST = _unchanged_mask(table, invariant.within)
         case Direction():
-            wrong_ST = _goes(table, 1.0 if invariant.never == "rises" else -1.0)
+            wrong_ST = _wrong_direction(table, 1.0 if invariant.never == "rises" else -1.0)
         case Dtype():
             wrong_T = np.array([dtype not in invariant.dtypes for dtype in table.dtypes], np.bool_)
             wrong_ST = np.broadcast_to(wrong_T, table.present_ST.shape)
@@ -164,7 +164,7 @@ def _moved(table: Table) -> Bools:
     return moved_ST
 
 
-def _stands_still(table: Table, within: int) -> Bools:
+def _unchanged_mask(table: Table, within: int) -> Bools:
     """Return a mask of the values at which a tensor begins to stay the same for `within` steps."""
     wrong_ST = np.zeros(table.present_ST.shape, np.bool_)
     for t in range(_width(table)):
@@ -177,8 +177,8 @@ def _stands_still(table: Table, within: int) -> Bools:
     return wrong_ST
 
 
-def _goes(table: Table, sign: float) -> Bools:
-    """Return a mask of values above (`sign` 1) or below (-1) the previous one, or not finite."""
+def _wrong_direction(table: Table, sign: float) -> Bools:
+    """Return a mask of values above (`sign` 1) or below (-1) the previous value, or not finite."""
     wrong_ST = ~np.isfinite(table.values_ST)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])

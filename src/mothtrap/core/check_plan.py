@@ -16,7 +16,7 @@ Part = Literal["data", "model", "loss", "callbacks"]
 ASKED = "asked.json"
 """File in the scratch folder for the samples that a person is asked to predict."""
 CHECK_VARIABLE = "MOTHTRAP_CHECK"
-"""Environment variable that holds the path of the plan, in a process that is checked."""
+"""Environment variable with the path of the plan, in a process that is checked."""
 
 
 class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):

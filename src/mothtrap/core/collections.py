@@ -36,14 +36,14 @@ Matcher = Callable[[TensorInfo], bool]
 class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Set of tensors to capture, with the data to capture of each and a schedule.
 
-    Tensors: a tensor belongs to the collection if it matches one of `tensors` and, if given, one
-    of `modules` (globs over module paths) and one of `module_types` (class names). A pattern in
-    `tensors` is a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`,
-    with a kind, a built-in collection, or `*` before the colon), or a regular expression that
-    is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection that selects nothing and has
-    the name of a built-in collection has the tensors of the built-in one. `inputs` are the inputs
-    of whole models, unless `modules` or `module_types` are given; `input:*` and `*` include the
-    inputs of modules.
+    Tensors: a tensor belongs to the collection if it matches one of `tensors` and, if given, one of
+        `modules` (globs over module paths) and one of `module_types` (class names). A pattern in
+        `tensors` is a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`,
+        with a kind, a built-in collection, or `*` before the colon), or a regular expression that
+        is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection without a selection that has
+        the name of a built-in collection selects the tensors of the built-in collection. `inputs`
+        are the inputs of whole models, unless `modules` or `module_types` are given; `input:*` and
+        `*` include the inputs of modules.
 
     Data: `statistics` lists statistics by id, or `all`; an empty list means none. `quantiles`
     and `reductions` are computed from copies of the tensors. Without a schedule, `exponents`,
@@ -91,7 +91,7 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def kinds(name: str, collection: Collection) -> tuple[str, ...]:
-    """Return the kinds of tensors that a collection may hold.
+    """Return the kinds of tensors that a collection may contain.
 
     Args:
         name: name of the collection.
@@ -203,7 +203,7 @@ def _patterns(name: str, collection: Collection) -> Sequence[str]:
 
 
 def _kinds_of(pattern: str) -> tuple[str, ...]:
-    """Return the kinds that a pattern can match; none if the pattern is invalid."""
+    """Return the kinds that a pattern can match; empty if the pattern is invalid."""
     if pattern.startswith(REGEX):
         named = {name for name in known_kinds.names() if f"{name}:" in pattern}
         return tuple({*known_kinds.uncostly(), *named})

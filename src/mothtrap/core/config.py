@@ -1,4 +1,4 @@
-"""Settings from a file, from the environment, and from the command line; later ones override.
+"""Settings from a file, the environment, and the command line; later settings take precedence.
 
 The file is the nearest `mothtrap.toml`, or `pyproject.toml` with a `[tool.mothtrap]` table,
 searched from the working directory upward. If a folder has both, `mothtrap.toml` is used. In
@@ -40,7 +40,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         capture: captured data: `default` (the needs of the selected rules), `everything`, or
             `off`.
         overhead: limit on the cost of hooks and captures, as a share of the training time, at
-            least 0 and below 1. Captures are skipped to keep it; 0 skips none.
+            least 0 and below 1. Captures are skipped to stay within it; 0 = skip none.
         max_run_mb: size of a run in MB above which no more tensor values are stored, and then no
             more statistics; 0 = no limit.
         queue_mb: limit in MB on the memory of captured data that waits to be written.
@@ -62,7 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         per_layer_ignores: codes or families to ignore, by glob over layers.
         rule_files: Python files with additional rules.
         reference: a run to compare with.
-        invariants: a file of `mothtrap learn`, or the name of a built-in one.
+        invariants: a file of `mothtrap learn`, or the name of a built-in file.
         inside_compiled: capture requested activations inside compiled modules, too, with an
             operator in the compiled code.
         digests: compute digests of gradients, weights and buffers at every step, so that
@@ -268,7 +268,7 @@ def _value(variable: str, key: str, text: str) -> object:
 
 
 def _joined(sources: Iterable[Mapping[str, object]]) -> dict[str, object]:
-    """Join settings; later ones override earlier ones, and collections are merged one by one."""
+    """Join settings; later settings override earlier ones, and collections are merged by name."""
     values: dict[str, object] = {}
     for source in sources:
         for key, value in source.items():

@@ -14,7 +14,7 @@ class Layer(
     Attributes:
         name: path of the layer.
         type: its class.
-        parameters: number of its parameters, without those of layers inside it.
+        parameters: number of its parameters, without the parameters of its sublayers.
         trained: whether its parameters require a gradient.
         output: shape of its output without the batch; empty if it was not called.
     """

@@ -18,10 +18,10 @@ class CaptureRequest(
     """Request to change what is captured from the next step on.
 
     `id` is the name under which the answer is stored, and `attempt` is the attempt concerned. The
-    collections in `add` become active, for `for_steps` steps of each of their modes if given. Steps
-    are counted from the first step of the mode from then on, also those of their schedules. The
-    collections in `remove` become inactive. Training steps count from `from_step`, if it is still
-    ahead, so that several workers begin at the same step.
+    collections in `add` become active, for `for_steps` steps of each of their modes if given.
+    Steps, also in schedules, are counted from the next step of the mode. The collections in
+    `remove` become inactive. Training steps count from `from_step`, if it is still ahead, so that
+    several workers begin at the same step.
     """
 
     id: str
@@ -79,7 +79,7 @@ class DetailsRequest(
 Request = CaptureRequest | SnapshotRequest | StopRequest | CallRequest
 """Requests to the workers of a job, distinguished by their tag."""
 AnyRequest = Request | DetailsRequest
-"""All requests, including those to launchers."""
+"""All requests, including requests to launchers."""
 
 
 def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:

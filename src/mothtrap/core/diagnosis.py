@@ -58,8 +58,8 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
 
     A finding causes another if its rule explains the other's rule, they share a worker, and its
     onset is not later (with some tolerance for estimated onsets). A note (info) explains only
-    notes, unless it was more severe when the effect began, was active for long, has ended since,
-    and nothing else explains the effect.
+    notes. The exception is a note that was more severe when the effect began, was active for long,
+    and has ended since, if no other finding explains the effect.
 
     Args:
         findings: findings of one run, one per fingerprint.
@@ -231,7 +231,7 @@ def when(finding: Finding) -> str:
     A fault whose onset is known only as a range gives ` since a step between 12 and 20`. Faults of
     boosted trees have rounds instead of steps.
 
-    Returns nothing for findings that belong to no step.
+    Returns "" for findings that belong to no step.
     """
     if not finding.has_step:
         return ""

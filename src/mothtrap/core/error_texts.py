@@ -1,4 +1,4 @@
-"""Texts of exceptions that other code raised: one line to print, a bounded traceback to store."""
+"""Texts of exceptions from other code: one line to print, and a bounded traceback to store."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@
         ├── NotEnoughData
         └── NotApplicable
 
-Each message says what failed, what was found, what was expected, and what to do.
+Each message states what failed, what was found, what was expected, and what to do.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         step: number of train steps so far; for a finding, its onset.
         text: the event in one line.
         finding: the finding at that time, for events about findings.
-        follows: codes of the findings that caused this one.
-        leads_to: codes of the findings that this one caused.
+        follows: codes of the findings that caused this finding.
+        leads_to: codes of the findings that this finding caused.
         rule: the new state, if a rule's state changed.
         before: the previous state of the rule.
         next: the command that shows more.

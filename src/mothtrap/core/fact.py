@@ -2,8 +2,8 @@
 
 A fact is an event or property that an adapter reports occasionally, and that rules evaluate. Facts
 use the terms of no framework: an adapter translates operations into `softmax`, `log_softmax`,
-`sigmoid`, `linear`, `view`, `cast`, `expand` ... A class is found by its tag among those of
-`mothtrap.core.facts` and of the entry points of that name.
+`sigmoid`, `linear`, `view`, `cast`, `expand` ... Classes are found by tag in `mothtrap.core.facts`
+and in the entry points of the same name.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ LATEST_ONSET = "onset_at_latest"
 """Evidence of a finding that began between `step` and this step; no step in between was checked."""
 
 ASSERTION = "assertion"
-"""Evidence that holds the name of the assertion that predictions break."""
+"""Key of the evidence with the name of the assertion that predictions violate."""
 
 EvidenceValue = float | int | str | bool | list[float | int | str] | None
 

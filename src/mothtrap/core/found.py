@@ -159,7 +159,7 @@ def _text(value: Any) -> str:
 
 def _message(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise TypeError(f"{_shown(value)}; expected a string that says what is wrong")
+        raise TypeError(f"{_shown(value)}; expected a string that describes the fault")
     return _text(value)
 
 

@@ -256,7 +256,7 @@ def shipped() -> tuple[str, ...]:
 def text(invariants: Sequence[Invariant | contracts.Entry], learned_from: Sequence[str]) -> str:
     """Return a file with these invariants, each below a sentence that describes it."""
     lines = [
-        "# Invariants of healthy runs. Delete the ones that need not hold.",
+        "# Invariants of healthy runs. Delete invariants that do not have to hold.",
         f"version = {VERSION}",
         f"learned_from = {_list(learned_from, len('learned_from = '))}",
     ]
@@ -274,7 +274,7 @@ def save_contract(file: str, entries: Sequence[contracts.Entry], name: str) -> i
     """Write layers and inputs to an invariants file, keeping its invariants of runs.
 
     Args:
-        file: a new file, or one written by `mothtrap learn` or `mothtrap check`.
+        file: a new file, or a file written by `mothtrap learn` or `mothtrap check`.
         entries: entries that replace those in the file.
         name: name of the run from which they were learned.
 

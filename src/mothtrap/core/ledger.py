@@ -26,7 +26,7 @@ SECTIONS = (
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """`ledger.json` of a worker.
 
-    `created_s` is in Unix seconds. `arguments` are those of the process, without secrets.
+    `created_s` is in Unix seconds. `arguments` are the arguments of the process, without secrets.
     `facts` are by section (`SECTIONS`) and name:
 
         parameters   of the script, as its parser returned them, or its constants

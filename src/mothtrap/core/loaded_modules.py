@@ -1,4 +1,4 @@
-"""Modules that were loaded since the last look."""
+"""Modules that were loaded since the last call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAIN = "__main__"
 
 
 class LoadedModules:
-    """Finds the modules that were added to `sys.modules` since the last call of `look`.
+    """Finds the modules that were added to `sys.modules` since the last call to `look`.
 
     A visit of some thousand modules takes 10 ms. In a forked process it takes 40 ms, because the
     memory of each module that is visited is copied.
@@ -23,7 +23,7 @@ class LoadedModules:
         self._lock = threading.Lock()
 
     def look(self) -> tuple[dict[str, ModuleType], bool]:
-        """Return modules by name, and whether they are all modules or only the new ones.
+        """Return modules by name, and whether these are all modules or only new modules.
 
         They are all modules in the first call, and if a module was removed since the last call.
         `__main__` is always among them, as Python and notebooks replace it.

@@ -26,7 +26,7 @@ _SURE = frozenset(
 )
 """Last words of a name whose value is always a secret."""
 _LIKELY = frozenset({"key", "token", "auth", "authorization", "signature", "cookie", "pat", "pass"})
-"""Last words of a name whose value is a secret if it looks like one or is an argument."""
+"""Last words of a name whose value is masked if it looks like a secret or is an argument."""
 _MAKES_SURE = frozenset(
     {"api", "access", "secret", "private", "account", "encryption", "signing", "subscription"}
     | {"license", "client", "auth", "service", "storage", "shared", "admin", "deploy", "refresh"}
@@ -41,7 +41,7 @@ _HARMLESS = frozenset(
     | {"monitor", "state", "rng", "prng", "dict", "max", "min", "num", "label", "input", "target"}
     | {"attn", "attention", "batch", "loss", "column", "group", "forward", "one", "single", "key"}
 )
-"""Words before `key`, `token` or `pass` that make the name an ordinary one."""
+"""Words before `key`, `token` or `pass` that make the name harmless."""
 _NAMED = re.compile(
     r"(?P<last>passw(?:or)?d|passphrase|pwd|secret|token|key|auth|signature|credentials?|cookie"
     r"|pass|pat)(?P<sep>\\?['\"]?\]?(?:"

@@ -82,12 +82,12 @@ def sense_by_name(metric: str) -> bool | None:
 
 
 def loss_among(metrics: Iterable[str]) -> str | None:
-    """Return the metric to use as the loss: one that should fall, preferably no error rate."""
+    """Return the metric to use as the loss: it should fall, and preferably is no error rate."""
     falling = [name for name in metrics if kind(name) and not is_rising(name)]
     smooth = [name for name in falling if kind(name) not in ERROR_RATES]
     return next(iter(smooth or falling), None)
 
 
 def names_of(*kinds: str) -> tuple[str, ...]:
-    """Return all names of some kinds of metrics, as libraries write them."""
+    """Return all names that libraries use for some kinds of metrics."""
     return tuple(name for each in kinds for name in KINDS[each])

@@ -16,15 +16,15 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """Data that a rule reads: statistics of tensors, facts, and scalars.
 
     Only data that some selected rule needs is captured. A rule runs only if everything that its
-    needs name was captured; of several `kinds`, one is enough. Data of an `optional` need may be
-    missing. `any_of` joins needs of which one is enough.
+    needs name was captured. If a need lists several `kinds`, one of them is enough. Data of an
+    `optional` need may be missing. `any_of` joins alternative needs.
 
     Attributes:
         kinds: kinds of tensors, e.g. `gradient`.
         statistics: ids of statistics of these tensors, e.g. `l2`.
         roles: roles of the modules whose activations are needed; empty means all modules.
         tensors: patterns of the needed tensors (see `Collection`); empty means all.
-        of_root: restrict inputs and outputs to those of whole models, which user code calls.
+        of_root: restrict inputs and outputs to whole models, which user code calls.
         modes: modes in which data is needed; steps of an evaluation are its forward passes.
         every: capture every n-th step, and all steps at the start; ignored with a `schedule`.
         schedule: captured steps, counted in each mode.
@@ -59,10 +59,10 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def any_of(*needs: Need) -> tuple[Need, ...]:
-    """Combine needs of which one is enough.
+    """Combine alternative needs.
 
     Args:
-        needs: needs that are all captured; the rule can be evaluated if the data of one of them
+        needs: needs that are all captured; the rule can be evaluated if the data of any of them
             exists.
     """
     name = " or ".join(map(str, needs))
@@ -70,7 +70,7 @@ def any_of(*needs: Need) -> tuple[Need, ...]:
 
 
 def required(needs: Iterable[Need]) -> list[tuple[Need, ...]]:
-    """Return the required needs, grouped into alternatives of which one is enough."""
+    """Return the required needs, grouped into alternatives."""
     found: dict[str, list[Need]] = {}
     for number, need in enumerate(needs):
         if not need.optional:

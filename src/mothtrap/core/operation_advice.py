@@ -88,7 +88,7 @@ _SAME = {
 
 
 def advice_on(seen: FirstBadOperation) -> str:
-    """Return advice for an operation; '' if none is certain."""
+    """Return advice for an operation; '' without certain advice."""
     if seen.since is not None:
         return ""
     name = seen.operation.rpartition(".")[2].lower()

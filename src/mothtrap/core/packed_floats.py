@@ -30,8 +30,8 @@ FEWEST = 64
 def packed(values: Sequence[float]) -> str:
     """Encode numbers exactly as text: a letter for the form, and bytes in base64.
 
-    Numbers that float32 holds exactly take at most 4 bytes each before base64. Equal numbers are
-    stored once. Many numbers are compressed.
+    Numbers that float32 represents exactly take at most 4 bytes each before base64. Equal numbers
+    are stored once. Many numbers are compressed.
     """
     value_N = np.array(values, np.float64)
     if not len(value_N):

@@ -15,10 +15,11 @@ from mothtrap.core.masking import MASKED, names_secret, without_secrets
 from mothtrap.core.texts import storable
 
 MAX_NAMES = 2_000
-"""Maximum number of names in one set of parameters; chosen by hand, ten times those of a trainer.
+"""Maximum number of names in one set of parameters; chosen by hand: ten times as many as a trainer
+has.
 """
 MAX_CHARACTERS = 500
-"""Maximum length of a name or text; chosen by hand: a longer one is data, not a parameter."""
+"""Maximum length of a name or text; chosen by hand: a longer text is data, not a parameter."""
 MAX_DEPTH = 8
 LISTED = 32
 """Number of list values that are kept as one text; a longer list is truncated."""

@@ -19,8 +19,8 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         scalars: names of scalars, e.g. `loss`, of all modes.
         statistic: `kind.statistic` of the layers that the finding names, e.g. `gradient.l2`.
         joint: also draw the norm over all tensors of the kind.
-        beside: evidence that names two layers, which are drawn instead of those of the finding. The
-            reference line then follows the second one.
+        beside: evidence that names two layers, which are drawn instead of the layers of the
+            finding. The reference line then follows the second layer.
         fact: type of a fact that has the number `field`.
         field: number of the fact; the largest of several.
         over: number of the fact that `field` is divided by; empty means no division.

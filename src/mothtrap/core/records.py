@@ -36,7 +36,7 @@ class GradientState:
     """Values of the `gradient_state` scalar, per optimizer and step."""
 
     FRESH = 0.0
-    """At least one gradient changed since the optimizer's own last step."""
+    """At least one gradient changed since the optimizer's last step."""
     UNCHANGED = 1.0
     """No gradient changed: the same gradients are applied again."""
     ABSENT = 2.0
@@ -45,7 +45,7 @@ class GradientState:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawBlock:
-    """Values of some tensors as they were, one after the other in one piece of memory.
+    """Unchanged values of some tensors, one after the other in one memory block.
 
     Attributes:
         tensor_R: uint32, shape (R,): tensor of each row.
@@ -66,7 +66,7 @@ class RawBlock:
 
 
 class Completion(Protocol):
-    """Parts of a record that are still on their way from a device.
+    """Parts of a record that are still in transfer from a device.
 
     Attributes:
         nbytes: size of the expected rows in bytes.

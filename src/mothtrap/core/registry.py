@@ -1,6 +1,6 @@
-"""Find the parts of a package: built-in ones by file name, those of other packages by entry point.
+"""Find the parts of a package: built-in parts by file name, others by entry point.
 
-A built-in part is one file; nothing else needs to be edited. A part of another package is an entry
+A built-in part is one file; no other file needs to be edited. A part of another package is an entry
 point whose group is the dotted name of the package, e.g. `mothtrap.rules`, and whose value is a
 module that ends in the entry point's name:
 

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 PLAN_VARIABLE = "MOTHTRAP_REPLAY"
-"""Environment variable that holds the path of the plan, in a process that replays."""
+"""Environment variable with the path of the plan, in a process that replays."""
 PLAN_FILE = "plan.json"
 RESULT_FILE = "result.json"
 UNREACHED_FILE = "unreached-{pid}.json"
@@ -22,7 +22,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     `scratch` is the folder for results. `device` and `dtype` convert state and inputs; None leaves
     them as recorded. `narrow`: also search for the first faulty operation and the faulty rows.
     `debug`: the user's terminal is available for a debugger, which opens at `stop_at`
-    (`file:line`). `through`: the script may make steps before it reaches the recorded one. `build`:
+    (`file:line`). `through`: the script may run steps before it reaches the recorded step. `build`:
     `module:function` that creates model and loss instead of the script. `test_file` is the file to
     which a test of the failure is written, `repro_file` the file for a script that reproduces it
     without the training. `watch`: the process itself is observed, operation by operation, if it
@@ -67,7 +67,7 @@ class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
     edited: tuple[str, ...] = ()
 
     def told(self) -> tuple[str, ...]:
-        """Return all lines, marking those of an edited script."""
+        """Return all lines, marking lines of an edited script."""
         return (*self.lines, *(("with the edited script:", *self.edited) if self.edited else ()))
 
 
@@ -88,16 +88,16 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `reached`: the step ran up to the point where its optimizer would apply it. `match`: its losses
     and gradients (`compared` in total, `losses_compared` of them losses), or its exception, are
-    bit-identical to those of the run; None if this is unknown, for the reason in `notes`. `losses`
-    are its losses, in order. `exception` is the exception that ended it, `Type: text`, raised at
-    `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` says what was
-    reached if the step was not. `module`, `operation`, `location` and `rows` are the results of the
-    search, and `told` describes them in words. `suspects` are rows with bad results, and `holder`
-    is a tensor that was already bad, such as `weight fc.weight`, `batch_rows` is the size of the
-    batch, `micro_batch` the number of the micro-batch, from 0, and `samples` identifies the rows in
-    the data, if known. `uncopied`: nothing was narrowed down, because the process cannot be copied.
-    `untested`: reason why no test of the failure was written, `unreproduced`: reason why no script
-    that reproduces it was written.
+    bit-identical to the run; None if this is unknown, for the reason in `notes`. `losses` are its
+    losses, in order. `exception` is the exception that ended it, `Type: text`, raised at
+    `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` describes the
+    state that was reached if the step was not reached. `module`, `operation`, `location` and `rows`
+    are the results of the search, and `told` describes them in words. `suspects` are rows with bad
+    results, and `holder` is a tensor that was already bad, such as `weight fc.weight`, `batch_rows`
+    is the size of the batch, `micro_batch` the number of the micro-batch, from 0, and `samples`
+    identifies the rows in the data, if known. `uncopied`: the search was skipped, because the
+    process cannot be copied. `untested`: reason why no test of the failure was written,
+    `unreproduced`: reason why no script that reproduces it was written.
     """
 
     rank: int = 0

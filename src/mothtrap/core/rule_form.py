@@ -32,7 +32,7 @@ OF_NEEDS = tuple(
 )
 """Statistics that a need may include."""
 RESERVED = {
-    "name": "the name of a rule is that of its function or class; remove it",
+    "name": "a rule has the name of its function or class; remove `name`",
     "doc": "the docstring is the documentation of a rule; remove it",
     "fixes": "the fixes are the bullets of `What to do` in the docstring; remove it",
     "finding": "every rule has it already; call self.finding(...) in check(window)",
@@ -92,7 +92,7 @@ def give_findings(made: type[Rule]) -> None:
 
 
 def _same(made: type[Rule], name: str) -> bool:
-    """Return whether a class method is still that of `Rule`."""
+    """Return whether a class has not overridden a method of `Rule`."""
     ours, theirs = getattr(Rule, name), getattr(made, name)
     return getattr(theirs, "__func__", None) is getattr(ours, "__func__", ours)
 

@@ -28,10 +28,10 @@ USERS = {
     "scikit-learn": frozenset({"sklearn"}),
 }
 """Words that begin a bullet of `What to do` (`Keras: ...`, `LightGBM, CatBoost: ...`) for the users
-of some adapters only. A library comes before the one that it is built on.
+of some adapters only. A library comes before the library that it is built on.
 """
 USUAL = ("PyTorch", "XGBoost")
-"""Framework whose bullets are shown if the framework is unknown, or has no bullets of its own."""
+"""Framework whose bullets are shown if the framework is unknown, or has no bullets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def read_filter(text: str) -> RunFilter:
 
 
 class _Reader:
-    """Reads tokens one by one; `kind` and `word` are the next one."""
+    """Reads tokens one by one; `kind` and `word` describe the next token."""
 
     def __init__(self, text: str) -> None:
         self._text, self._place = text, 0

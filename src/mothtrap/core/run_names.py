@@ -16,7 +16,7 @@ def check_name(name: str, label: str) -> None:
 
     Args:
         name: name as given.
-        label: what to call the name in the message.
+        label: description of the name in the message.
 
     Raises:
         ConfigError: the name is invalid.

@@ -73,7 +73,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     `exit_code` is negative for a signal, as in `subprocess`. `lost` are the workers of a job with
     several workers that never closed their record, in the order in which they died if `order_seen`,
     otherwise in the order in which they stopped writing. `files` are the paths of the attempt's
-    non-empty files at its end; readers report those that are missing. It is empty if the files were
+    non-empty files at its end; readers report missing files. It is empty if the files were
     not listed. `launcher_s` is the launcher's time before and after the job, in seconds.
     """
 

@@ -39,8 +39,8 @@ class Scope(msgspec.Struct, frozen=True):
     """A parsed scope.
 
     `shards` are the axes along which the tensor is cut; `mergeable` is False if the statistics of
-    the whole cannot be computed from those of the pieces (`partial sum`, or a term of a later
-    version).
+    the whole tensor cannot be computed from the statistics of the pieces (`partial sum`, or a term
+    of a later version).
     """
 
     replicated: bool = False

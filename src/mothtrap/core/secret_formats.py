@@ -1,8 +1,7 @@
 """Formats of secrets that can be recognized without a name: tokens, keys, addresses, headers.
 
-Each format begins with text that does not occur in ordinary words, hashes, paths and numbers.
-Prefixes are those that the issuers document; secret scanners such as gitleaks and detect-secrets
-list them.
+Each format begins with text that does not occur in ordinary words, hashes, paths and numbers. The
+issuers document these prefixes; secret scanners such as gitleaks and detect-secrets list them.
 """
 
 from __future__ import annotations

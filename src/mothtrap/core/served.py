@@ -6,12 +6,13 @@ import msgspec
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """`serve.json` of an attempt: how much was predicted, and what the checks cost.
+    """`serve.json` of an attempt: the number of predictions, and the cost of the checks.
 
     `model` is the name of the predict function. `rows` is the number of predictions, `failing` the
-    number of those that broke an assertion, `replaced` the number of those that a correction or
-    the fallback replaced. `added_s` is the time of all checks, in seconds, and `errors` the number
-    of errors in checks, corrections, and fallbacks. `kept` is the number of recorded rows.
+    number of predictions that violated an assertion, `replaced` the number of predictions that a
+    correction or the fallback replaced. `added_s` is the time of all checks, in seconds, and
+    `errors` the number of errors in checks, corrections, and fallbacks. `kept` is the number of
+    recorded rows.
     """
 
     model: str

@@ -15,7 +15,7 @@ class SnapshotOrder:
 
     Attributes:
         reason: as in `core.snapshots.Snapshot`.
-        step: requested step; None = the next one.
+        step: requested step; None = the next step.
         request: id of the request to be answered, or ''.
     """
 
@@ -52,9 +52,9 @@ class SnapshotDraft:
     """Draft of a snapshot of a step; fields as in `core.snapshots.Snapshot`.
 
     Attributes:
-        steps: recorded steps, oldest first; the last one is `step`.
-        state: None: the state is that of the snapshot of step `state_step`, which is on disk, or
-            will be when its turn comes.
+        steps: recorded steps, oldest first; the last step is `step`.
+        state: None: the state is in the snapshot of step `state_step`, which is on disk, or waits
+            to be written before this one.
     """
 
     order: SnapshotOrder

@@ -1,4 +1,4 @@
-"""Data types of a snapshot: the data needed to repeat one step elsewhere.
+"""Data types of a snapshot: the data needed to repeat a step elsewhere.
 
 A **recorded step** contains the inputs of one step, in order. The **state** is the beginning of
 the step: weights, buffers, optimizers, schedulers, scalers, modes. A snapshot has one state and
@@ -87,8 +87,8 @@ class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     """A loader returned a batch to the user's code.
 
     `loader`: index of the loader, in order of first iteration, from 0; `site` is the `file:line` of
-    that iteration. `rng`: the states of all random generators right afterwards. `counters` are
-    those of the trainer that requested the batch, by name.
+    that iteration. `rng`: the states of all random generators right afterwards. `counters` are the
+    counters of the trainer that requested the batch, by name.
     """
 
     loader: int
@@ -103,8 +103,8 @@ class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
 
     `variables`: plain values, tensors without a graph and generators among the variables of the
     calling frame that are new or changed since the previous step; at module level, the globals.
-    `trains`: autograd is on. `rng`: the state right before the forward pass; None if it equals that
-    of the previous event. `counters` are those of the trainer, by name.
+    `trains`: autograd is on. `rng`: the state right before the forward pass; None if it equals the
+    state of the previous event. `counters` are the counters of the trainer, by name.
     """
 
     root: str
@@ -135,10 +135,10 @@ RecordedEvent = BatchHanded | ForwardCalled | LossCalled
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs of one step, in the order in which the script passed them.
 
-    `losses` are those of its backward passes, in order. `rates` are the learning rates that were
-    applied, by optimizer and group. `carried`: an input has a graph of an earlier step, so the
-    replay begins there. `skipped`: no optimizer applied it.
-    `missing`: data that was not kept, and why.
+    `losses` are the losses of its backward passes, in order. `rates` are the learning rates that
+    were applied, by optimizer and group. `carried`: an input has a graph of an earlier step, so the
+    replay begins there. `skipped`: no optimizer applied it. `missing`: data that was not kept, and
+    why.
     """
 
     step: int
@@ -155,8 +155,8 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
 class KeptStep:
     """A recorded step with the arrays that it refers to, by key.
 
-    Each key is used for only one array in the life of a worker, so that steps can be combined in
-    one file; an array that several steps share may occur in each of them.
+    A worker uses each key for only one array, so that steps can be combined in one file; an array
+    that several steps share may occur in each of them.
     """
 
     recorded: RecordedStep
@@ -167,9 +167,9 @@ class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
     """Reference digests of a step, in hex (`statistics.digest`).
 
     `losses` is by site (`file:line`) of the backward pass, followed by `#2`, `#3` ... from its
-    second call on; `gradients` is by parameter; `weights`, if no gradients are available, are those
-    after the step. `exception`: the uncaught exception that ended the step, as `Type: text`.
-    `values` are the losses themselves, in their order.
+    second call on; `gradients` is by parameter; `weights` are the weights after the step, if no
+    gradients are available. `exception`: the uncaught exception that ended the step, as `Type:
+    text`. `values` are the losses themselves, in their order.
     """
 
     losses: dict[str, str] = {}
@@ -184,11 +184,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     `state_step` is the step before which the state was saved: `step` itself if it is exact; smaller
     if the recorded steps lead from it to `step`; larger if the state is later than the step, which
-    `note` then says. `reason` says why it was taken: `unsound step: WHY`, `finding CODE`, `step`,
-    `request`, `exception` or `base`. `framework` is the adapter, and `versions` are those of
-    packages. `command` and `cwd` start the script again. `lines` contains, by file, lines of the
-    files with places of the steps, as they were when the script began; a file that is not in it may
-    have been changed.
+    `note` then states. `reason` is the reason for the snapshot: `unsound step: WHY`, `finding
+    CODE`, `step`, `request`, `exception` or `base`. `framework` is the adapter, and `versions` are
+    the versions of packages. `command` and `cwd` start the script again. `lines` contains, by file,
+    lines of the files with places of the steps, as they were when the script began; a file that is
+    not in it may have been changed.
     """
 
     run: str

@@ -18,7 +18,7 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     the module. `shape` is the shape at the first observation. `scope` describes the part of the
     tensor that a worker holds (`shard 1/2 of dim 0`); empty means all of it. `global_shape` is the
     shape of the whole tensor if it differs from `shape`. `of_root` is True for inputs and outputs
-    of a model that user code calls, and False for those of its submodules. `held_before` is True if
+    of a model that user code calls, and False for its submodules. `held_before` is True if
     a worker of lower rank holds the same values.
     """
 

@@ -83,7 +83,7 @@ def steps_in_words(steps: npt.NDArray[np.int64]) -> str:
 
 
 def ends_of(values: npt.NDArray[np.float64], most: int = 3) -> str:
-    """Return the first and the last of some values, after a colon; "" if there are none."""
+    """Return the first and the last of some values, after a colon; "" without values."""
     shown = [f"{value:.4g}" for value in values[:most]]
     if len(values) > 2 * most:
         shown.append("...")

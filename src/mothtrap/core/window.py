@@ -32,14 +32,14 @@ EARLY_VALUES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Series:
-    """One scalar over steps.
+    """A scalar over steps.
 
     A series behaves like the array of its values: numpy and plotting libraries accept it, and
     it can be indexed and iterated over.
 
     Attributes:
         name: name of the scalar, e.g. `loss`.
-        of: what the scalar belongs to, e.g. the `file:line` of a loss or an optimizer.
+        of: owner of the scalar, e.g. the `file:line` of a loss or an optimizer.
         mode: mode of the steps.
         steps_S: steps, int64, shape (S,).
         values_S: values, float64, shape (S,); NaN and Inf as captured.
@@ -89,7 +89,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Matrix:
-    """One statistic of the tensors of one kind over steps.
+    """A statistic of the tensors of one kind over steps.
 
     In evaluation, each row is one forward pass, and its step is the next train step, so steps may
     repeat.
@@ -130,7 +130,7 @@ class Window:
     """View of the last steps of a run, from which a rule reads.
 
     Attributes:
-        now_s: Unix time in seconds; rules have no clock of their own.
+        now_s: Unix time in seconds; rules do not read the clock.
         total_steps: number of train steps since the start of the run.
         steps_S: finished train steps in the window, captured or not, int64, shape (S,).
         skipped_S: True for steps that no optimizer applied, bool, shape (S,).
@@ -166,7 +166,7 @@ class Window:
         return int(self.steps_S[-1]) if len(self.steps_S) else -1
 
     def scalars(self, name: str, mode: Mode = Mode.TRAIN) -> tuple[Series, ...]:
-        """Return every series of the scalar `name` in `mode`; empty if there is none."""
+        """Return every series of the scalar `name` in `mode`; may be empty."""
         return tuple(s for s in self.series if s.name == name and s.mode == mode)
 
     def matrix(self, kind: str, statistic: str, mode: Mode = Mode.TRAIN) -> Matrix | None:

@@ -24,7 +24,7 @@ class LayerOutput:
 
     Attributes:
         name: name of the layer.
-        kind: what the layer is.
+        kind: kind of layer.
         values: float32, shape (rows, ..., channels): channels are last in every framework.
     """
 
@@ -90,8 +90,8 @@ class WrappedModel:
 class ModelWrapper(Protocol):
     """Module that wraps the models of one framework.
 
-    `FRAMEWORK` is the framework's import name, and `SUFFIXES` are those of the files that it reads.
-    Nothing in the module imports the framework before `wrap` or `load` is called.
+    `FRAMEWORK` is the framework's import name, and `SUFFIXES` are the suffixes of the files that it
+    reads. The module does not import the framework before `wrap` or `load` is called.
     """
 
     FRAMEWORK: str

@@ -1,8 +1,8 @@
 """Classifies handwritten digits with a small convolutional network in Keras.
 
 The data are scikit-learn's 1,797 scans of 8 x 8 pixels, which are part of its package. By default,
-the model ends in a softmax, although the loss applies one itself. It trains, but slowly and badly.
-`--fixed` removes the softmax from the model.
+the model ends in a softmax, although the loss applies a softmax itself. It trains, but slowly and
+badly. `--fixed` removes the softmax from the model.
 """
 
 from __future__ import annotations

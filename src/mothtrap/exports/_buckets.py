@@ -45,7 +45,7 @@ def power_buckets(count_2P: npt.NDArray[np.int64]) -> Floats:
     Returns:
         float64, shape (B, 3) with B from 2 to 2 P, ascending: the buckets up to the largest
         magnitude that was counted, with both signs, because a viewer draws all of them. The
-        innermost buckets extend to 0, and contain values below the lowest power; those of the
+        innermost buckets extend to 0, and contain values below the lowest power; the buckets of the
         highest power also contain values above it.
     """
     held_P = np.flatnonzero(count_2P.any(axis=0))

@@ -19,7 +19,7 @@ class Choice:
         tensors: pattern as in `Run.tensors`: a glob over names and module paths (`blocks.0.*`),
             optionally after a kind (`gradients:*`), or `re:` and a regular expression.
         begin: first step.
-        end: step after the last one; None means no limit.
+        end: step after the last step; None means no limit.
     """
 
     tensors: str = "*"

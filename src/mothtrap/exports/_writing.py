@@ -123,7 +123,7 @@ def _no_tensor(run: Run, pattern: str) -> str:
 
 
 def _nothing(run: Run, to: str, choice: Choice, written: Written) -> str:
-    """Return the reason why there is nothing to write."""
+    """Return the reason why nothing can be written."""
     end = "the end" if choice.end is None else f"step {choice.end}"
     wanted = " or ".join(written.counts)
     reasons = "".join(f"; {reason}" for reason in written.left_out)

@@ -2,8 +2,8 @@
 
 Each worker is a process with a track of its steps, a track for each other mode, counters, and its
 findings as instants at their onset. Times are microseconds since the first step began. A step
-begins `step_s` before it was closed. If the wall clock goes back, times do not follow it, so that
-nothing overlaps on a worker's tracks.
+begins `step_s` before it was closed. If the wall clock is set back, times do not follow, so that
+events on a worker's tracks never overlap.
 """
 
 from __future__ import annotations

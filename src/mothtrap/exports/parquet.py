@@ -1,6 +1,6 @@
 """A folder with the tables of a run, each as a Parquet file.
 
-The tables are those of `Run.table`: `stats`, `scalars`, `steps`, `raw`, `tensors`, `findings`,
+The tables are the tables of `Run.table`: `stats`, `scalars`, `steps`, `raw`, `tensors`, `findings`,
 `events`. Null means not captured, and NaN is a value. A choice of steps applies to rows with a
 step, and a choice of tensors to rows of a tensor.
 """

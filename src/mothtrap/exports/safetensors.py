@@ -66,7 +66,7 @@ def _moment(whole: Whole) -> tuple[int, StepKey]:
 def _arrays(
     group: Iterator[Whole], left_out: dict[str, None]
 ) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Return the tensors of one moment by name; a repeated name gets a number."""
+    """Return the tensors of a moment by name; a repeated name gets a number."""
     seen: dict[str, int] = {}
     for whole in group:
         identity = whole.tensor.identity

@@ -1,10 +1,10 @@
-"""A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each rank.
+"""A folder for TensorBoard, with one TensorBoard run (`w0`, `w1` ...) for each rank.
 
 Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Losses are tagged with their
 optimizers instead of their line, so that the tag survives an edit. The number of elements, and
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
 scalars have the train step at which the evaluation was made, so that they can be compared with the
-training loss; TensorBoard keeps one point per step, which is the first one. The x axis of their
+training loss; TensorBoard keeps only the first point of each step. The x axis of their
 statistics is the count of evaluated batches (`mode_step`, which continues from attempt to attempt),
 because many batches share a train step. Findings are texts, `findings/<code>`, at their first step.
 Whole tensors become histograms of their finite elements, `<kind>/<tensor>`, and the number of the
@@ -217,7 +217,7 @@ class _Folder:
 def _with_whole_evaluations(
     recorded: Recorded, evaluations: Mapping[int, Sequence[Evaluation]]
 ) -> Recorded:
-    """Replace the loss of a batch by that of its evaluation, which is written once a step."""
+    """Replace the losses of batches by the loss of their evaluation, written once per step."""
     record = recorded.record
     if record.key.mode is not Mode.EVAL or not any(s.name == "loss" for s in record.scalars):
         return recorded
@@ -251,7 +251,7 @@ class _Tags:
             self._name("", fact.series, " ".join(fact.optimizers))
 
     def of(self, prefix: str, name: str, owner: str) -> str:
-        """Return the tag of a scalar; `prefix` is that of its mode."""
+        """Return the tag of a scalar; `prefix` is the prefix of its mode."""
         if name == "loss":
             if prefix:
                 self._name(prefix, owner, "")
@@ -260,14 +260,14 @@ class _Tags:
         return prefix + (f"{name}/{owner}" if owner else name)
 
     def _name(self, prefix: str, series: str, rest: str) -> None:
-        """Tag a series without its line; a second one with the same optimizers keeps its line."""
+        """Tag a series without its line, unless another series has the same optimizers."""
         tag = f"{prefix}loss/{rest}".rstrip("/")
         if _PLACE.search(series) and tag not in self._losses.values():
             self._losses.setdefault((prefix, series), tag)
 
 
 class _Axis:
-    """Positions of a rank's moments on the axis; they must come in order the first time."""
+    """Positions of a rank's moments on the axis; new moments must be in order."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[int, Mode], int] = {}

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 EVERY = 16
 """Number of records between two evaluations after the first 64 steps. Chosen by hand: rules look
-back over hundreds of steps, so each record is evaluated many times, and a run of a few hundred
-steps takes about 0.2 s.
+back over hundreds of steps, so each record is still evaluated many times, and a run of a few
+hundred steps takes about 0.2 s.
 """
 MAX_WINDOWS = 500
 """Largest number of windows evaluated per worker after the first ones; chosen by hand: rules look

@@ -1,4 +1,4 @@
-"""Rules that are installed or in files, and the active ones."""
+"""Rules that are installed or in files, and the active rules."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def switched_off(config: Config) -> tuple[RuleStatus, ...]:
 
 
 def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
-    """Return all rules by code, and those of files that cannot be used."""
+    """Return all rules by code, and the rules of files that cannot be used."""
     found: dict[str, type[Rule]] = {rule.code: rule for rule in installed()[0]}
     found |= {check.code: check for check in every_check()}
     unusable: list[LeftOut] = []
@@ -105,7 +105,7 @@ def _with_own_codes(faults: Iterable[LeftOut], found: Iterable[str]) -> Iterable
 
 
 def _taken(rule: type[Rule], found: Mapping[str, type[Rule]]) -> str:
-    """Name the other rule with the code or name of a rule; '' if there is none."""
+    """Name the other rule with the code or name of a rule; '' if both are unique."""
     other = found.get(rule.code)
     if other is not None:
         return (

@@ -65,7 +65,7 @@ class Coverage:
         self._statistics.update((m.kind, m.mode, m.statistic) for m in window.matrices)
 
     def limited(self, rule: Rule, outcome: Outcome) -> Outcome:
-        """Return the state of a rule that found nothing, given the data that it could use.
+        """Return the state of a rule without findings, given the data that it could use.
 
         Args:
             rule: active rule.

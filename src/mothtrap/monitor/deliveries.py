@@ -40,7 +40,7 @@ class Deliveries:
     """Sends messages, using one thread per target.
 
     Args:
-        journal: journal of the run; if this process does not hold it, nothing is recorded.
+        journal: journal of the run; if another process holds the journal, nothing is recorded.
         job: the job that the messages are about.
         say: prints one line for the user.
         clock: returns seconds.
@@ -95,7 +95,7 @@ class Deliveries:
     def once(self, reaction: str, action: str, target: str, event: Event, run: str) -> bool:
         """Record an action on the job; return False if it was recorded before.
 
-        Unlike a message, an action is not repeated after it was recorded.
+        Unlike a message, an action is not repeated once it is recorded.
         """
         name = delivery_id(run, event, reaction, action, target)
         if name in self._known:
@@ -107,7 +107,8 @@ class Deliveries:
     def close(self, timeout_s: float) -> int:
         """Wait for pending messages; return the number of undelivered ones.
 
-        Remaining messages stay in the journal, and the next process that holds it sends them again.
+        Remaining messages stay in the journal, and the next process that opens the journal sends
+        them again.
         """
         until_s = self._clock() + timeout_s
         for queue in self._queues.values():
@@ -156,7 +157,7 @@ class Deliveries:
 
 
 class _TargetQueue:
-    """Messages to one target, in order; one that cannot be delivered yet waits."""
+    """Messages to one target, in order; a message that cannot be delivered yet waits."""
 
     def __init__(
         self, deliver: Callable[[Outgoing], bool], clock: Callable[[], float], label: str
@@ -178,7 +179,7 @@ class _TargetQueue:
             self._changed.notify()
 
     def close(self, until_s: float) -> None:
-        """Send the remaining messages until a deadline; the oldest ones are tried immediately."""
+        """Send the remaining messages until a deadline, starting immediately with the oldest."""
         with self._changed:
             self._until_s = until_s
             self._due = [(self._clock(), n, FIRST_WAIT_S, item) for _, n, _, item in self._due]

@@ -24,13 +24,13 @@ class FindingHistory:
     A case keeps its first fingerprint and its earliest onset. Its severity may rise, and falls only
     when the fault has ended: to a warning if it was active for most of the training, otherwise to
     an info. Message and evidence come from the last window that was as bad and still showed the
-    onset; `detected_step` comes from the first. The message of a later onset says since when the
-    case was milder.
+    onset; `detected_step` comes from the first. If the onset is later, the message says since when
+    the case was milder.
     """
 
     def __init__(self) -> None:
         self._cases: dict[tuple[str, str], Finding] = {}
-        self._told: dict[tuple[str, str], Finding] = {}
+        self._reported: dict[tuple[str, str], Finding] = {}
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -45,7 +45,7 @@ class FindingHistory:
         return found
 
     def add(self, finding: Finding, window: Window) -> None:
-        """Open a case, or revise the one of the same rule and mode.
+        """Open a case, or revise the case of the same rule and mode.
 
         Args:
             finding: finding of the rule in a window.
@@ -66,9 +66,9 @@ class FindingHistory:
         worse = [
             (key, case)
             for key, case in self._cases.items()
-            if key not in self._told or case.severity.rank < self._told[key].severity.rank
+            if key not in self._reported or case.severity.rank < self._reported[key].severity.rank
         ]
-        self._told.update(worse)
+        self._reported.update(worse)
         return [case for _, case in worse]
 
     def take_grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
@@ -81,15 +81,17 @@ class FindingHistory:
         grown = [
             (key, case)
             for key, case in self._cases.items()
-            if key in self._told and _has_grown(self._told[key], case, counts, all_changed)
+            if key in self._reported and _has_grown(self._reported[key], case, counts, all_changed)
         ]
-        self._told.update(grown)
+        self._reported.update(grown)
         return [case for _, case in grown]
 
     def take_changed(self) -> list[Finding]:
         """Return the cases that changed in any way since the last call."""
-        changed = [(key, case) for key, case in self._cases.items() if self._told.get(key) != case]
-        self._told.update(changed)
+        changed = [
+            (key, case) for key, case in self._cases.items() if self._reported.get(key) != case
+        ]
+        self._reported.update(changed)
         return [case for _, case in changed]
 
 

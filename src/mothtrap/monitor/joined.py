@@ -17,7 +17,7 @@ from mothtrap.statistics.summary import WIDTH
 def stall_record(state: WorkerStalled) -> StepRecord:
     """Return a record with the state of a worker that is not stepping.
 
-    Its time is that of the worker's last step.
+    Its time is the time of the worker's last step.
     """
     return StepRecord(
         key=StepKey(step=state.step, mode=Mode.PREDICT),

@@ -30,7 +30,7 @@ class JoinedNodes:
     """Reads the merged logs of all nodes of an attempt, and evaluates rules on them.
 
     Rules that compare workers get the facts of all workers. A worker with a non-finite loss is also
-    evaluated by those rules of the family NUM that need only its losses.
+    evaluated by the rules of the family NUM that need only losses.
 
     Args:
         attempt: folder of the attempt.

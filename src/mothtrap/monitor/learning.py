@@ -37,7 +37,7 @@ LEARNED = (
     Need(kinds=("gradient", "weight"), statistics=("l2", "nan", "inf"), steps=MAX_STEPS),
     Need(kinds=("weight",), statistics=("update_ratio",), steps=MAX_STEPS),
 )
-"""Series that are learned: those of the default capture, so that checking adds no cost."""
+"""Series that are learned: the series of the default capture, so that checking adds no cost."""
 
 COUNTS = ("micro_batches", "gradient_state", "stale_gradient")
 """Scalars that are counts or signs, for which a relation may be exact."""
@@ -93,7 +93,7 @@ def trainings_of(run: Run) -> list[Training]:
 
 
 def learn(trainings: Sequence[Training]) -> tuple[Invariant, ...]:
-    """Return the invariants that hold in all training runs, those on scalars first.
+    """Return the invariants that hold in all training runs, invariants on scalars first.
 
     Args:
         trainings: healthy training runs, with at least `MIN_STEPS` steps each.
@@ -121,7 +121,7 @@ def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
 
 
 def _everywhere(about: Statement, windows: Sequence[Window]) -> list[list[Table]]:
-    """Return the tables of each training run for a statement; empty if one has too little data."""
+    """Return the tables of each training run for a statement; empty if data is missing."""
     probe = Range(of=about.of, tensors=about.tensors)
     found = [tables(probe, window) for window in windows]
     looks = [sum(int(table.present_ST.any(axis=1).sum()) for table in each) for each in found]
@@ -227,7 +227,7 @@ def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _never_zero(found: list[list[Table]]) -> tuple[set[str], set[str]]:
-    """Return the tensors that stay far from 0, and those that are always 0."""
+    """Return the tensors that stay far from 0, and the tensors that are always 0."""
     away: dict[str, bool] = {}
     still: dict[str, bool] = {}
     for table in (table for each in found for table in each):

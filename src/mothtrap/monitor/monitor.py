@@ -50,7 +50,7 @@ earlier onset is dated to its beginning.
 """
 
 URGENT_RECORDS = 16
-"""Number of records with non-finite signals that are evaluated immediately; later ones wait."""
+"""Number of records with non-finite signals that are evaluated immediately; later records wait."""
 
 
 THINNED = "its data was captured less often, to stay within the budget (overhead)"
@@ -77,8 +77,8 @@ class Monitor:
     """Evaluates rules on the records of one worker, in order.
 
     A window is a function of the records, so the same records give the same findings in every
-    process. The speed of the machine only has one effect: after the dense first steps, only some
-    windows are evaluated. So `detected_step`, `count` and the evidence of a trend can differ, and a
+    process. The speed of the machine has only one effect: after the dense first steps, not every
+    window is evaluated. So `detected_step`, `count` and the evidence of a trend can differ, and a
     fault that appears and disappears between two evaluated windows is missed.
 
     A rule that fails in any way is switched off and reported in `failures`; the others continue.

@@ -57,14 +57,14 @@ class Router:
 
     def __init__(self, reactions: Sequence[Reaction], alerts: Alerts) -> None:
         self._alerts = alerts
-        self._told = [(reaction, _Told()) for reaction in reactions]
+        self._reported = [(reaction, _Told()) for reaction in reactions]
 
     def route(
         self, events: Iterable[Event], now_s: float, *, is_running: bool = True
     ) -> list[Call]:
         """Return the reactions that are due: those for events in order, then reminders.
 
-        An event that has not lasted long enough, or that comes in quiet hours, waits, and is
+        An event that has not lasted long enough, or that occurs in quiet hours, waits, and is
         checked again in the next call. When the job has ended, quiet hours no longer delay events,
         which would otherwise be lost.
 
@@ -75,7 +75,7 @@ class Router:
         """
         events = list(events)
         calls = []
-        for reaction, told in self._told:
+        for reaction, told in self._reported:
             waiting, told.waiting = told.waiting, []
             if is_running and is_within(reaction.quiet_hours, now_s):
                 told.waiting = [*waiting, *(e for e in events if _is_meant(reaction.when, e))]
@@ -180,7 +180,7 @@ def _is_meant(when: When, event: Event) -> bool:
 
 
 def _remember(told: _Told, event: Event, now_s: float, *, is_repeated: bool) -> None:
-    """Record an incident for reminders: one for each story."""
+    """Record an incident for reminders: one incident for each story."""
     if event.finding is not None and event.kind in NEWS and not is_repeated:
         told.incidents[event.finding.fingerprint] = _Incident(event, now_s)
 

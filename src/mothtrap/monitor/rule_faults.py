@@ -96,7 +96,7 @@ def line_in(error: BaseException, file: str) -> int | None:
 
 
 def advice(error: BaseException) -> str:
-    """Return advice that fits an exception, after a semicolon; '' if there is none."""
+    """Return advice that fits an exception, after a semicolon; '' without advice."""
     if isinstance(error, ConfigError):
         return ""
     text = one_line(error)

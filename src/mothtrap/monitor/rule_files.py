@@ -90,8 +90,8 @@ def _read(file: Path, _changed_ns: int) -> Read:
 def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut]]:
     """Run a file; return the rules that it defines, and the unusable parts.
 
-    A function or class that cannot be created is skipped. Any other statement that raises an
-    exception is the last one to run.
+    A function or class that cannot be created is skipped. If any other statement raises an
+    exception, the remaining statements do not run.
     """
     try:
         tree = ast.parse(importlib.util.decode_source(file.read_bytes()), str(file))

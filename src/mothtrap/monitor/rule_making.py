@@ -185,7 +185,7 @@ def make_rule(
 
 
 def _usable(file: Path) -> tuple[type[Rule], ...]:
-    """Return the rules of a file; ConfigError if one of them cannot be used."""
+    """Return the rules of a file; ConfigError if one of the files cannot be used."""
     rules, faults = read_rules(file)
     if faults:
         raise ConfigError(str(faults[0]))

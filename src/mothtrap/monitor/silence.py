@@ -1,4 +1,4 @@
-"""Detect workers without a sign of life while at least half of the other workers give one."""
+"""Detect workers without a sign of life while at least half of the other workers report."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.store.node_log import NodeRows
 
 SIGN_S = 8.0
-"""Time without a sign of life after which a worker is silent; chosen by hand. Its process sends one
-every second, even during long steps.
+"""Time without a sign of life after which a worker is silent; chosen by hand. Its process sends a
+sign every second, even during long steps.
 """
 LEAST_S = 12.5
 """The same limit for a worker without such signs, which reports its position after 10 to 12 s."""
 NODE_S = 30.0
-"""The same limit for a node that sends nothing at all, because its path to the store may be slow.
+"""The limit for a node that sends nothing; its connection to the store may be slow.
 """
 TIMES_A_STEP = 10
 TIMES_THE_LONGEST = 2
@@ -90,7 +90,7 @@ class Silence:
             self._heard(name, rank, at_s).has_signs = True
 
     def changes(self) -> Iterator[WorkerSilent]:
-        """Yield workers that became silent, and silent ones that report again."""
+        """Yield workers that became silent, and silent workers that report again."""
         ages = {r: self._age_s(w) for r, w in self._workers.items() if not w.has_ended}
         if not ages:
             return

@@ -74,7 +74,7 @@ def strip_of(run: Run) -> dict[str, Any]:
 
 
 def _points(series: Series) -> list[list[float | None]]:
-    """Return steps and losses: the highest of each share of the steps, or a non-finite one."""
+    """Return steps and losses: the highest loss of each part of the steps, or a non-finite loss."""
     values_S = np.asarray(series.values_S, np.float64)
     found: list[list[float | None]] = []
     for part in np.array_split(np.arange(len(values_S)), min(len(values_S), POINTS)):

@@ -6,7 +6,7 @@ from mothtrap.core.facts.captures import Unwatched
 from mothtrap.reader.run import Run
 
 MOST = 4096
-"""Stretches in one answer; chosen by hand: more than a screen has pixels."""
+"""Maximum number of ranges in an answer; chosen by hand: more than a screen has pixels."""
 
 
 def gaps(run: Run, most: int = MOST) -> tuple[tuple[int, int], ...]:

@@ -47,7 +47,8 @@ def join_attempts(
 
     Args:
         earlier: findings of all attempts before the latest one.
-        latest: findings of the latest attempt; they replace earlier ones of the same identity.
+        latest: findings of the latest attempt; they replace earlier findings with the same
+            identity.
         ok: codes of the rules that found nothing in the latest attempt.
         resumed: the step at which the latest attempt began.
 

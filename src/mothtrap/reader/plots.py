@@ -259,7 +259,7 @@ def _shade(statistic: str, drawn: list[Any]) -> dict[str, Any]:
 
 
 def _powers(low: float, high: float) -> list[float]:
-    """Return powers of ten from the one below `low` to the one above `high`, at most ten."""
+    """Return the powers of ten from just below `low` to just above `high`, at most ten."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = max(1, -(-(last - first + 1) // 10))
     return [10.0**power for power in range(first, last + 1, every)]
@@ -270,7 +270,7 @@ def _texts(*names: str) -> list[dict[str, str]]:
 
 
 def _points(series: Series, name: str) -> list[dict[str, Any]]:
-    """Return the points of a curve: the lowest and highest of each share, and non-finite ones.
+    """Return the points of a curve: the lowest and highest of each part, and non-finite points.
 
     Batches of an evaluation share a train step; their mean is one point.
     """

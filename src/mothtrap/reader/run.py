@@ -441,7 +441,7 @@ class Run(RunFacts):
         """Yield the records as stored, attempt after attempt.
 
         Args:
-            worker: rank; None means all workers, one after another.
+            worker: rank; None means all workers, one at a time.
         """
         for rank in self.workers if worker is None else (worker,):
             for view in self._span.views(rank):

@@ -194,8 +194,8 @@ class RunFacts:
     def source_texts(self) -> dict[str, str]:
         """Return files of the script at the first step of the latest attempt, by path.
 
-        Secrets in them are masked. Large files are not stored, nor are those of runs of earlier
-        versions; nothing is returned if the file is damaged, which `damage` reports.
+        Secrets in them are masked. Large files are not stored, and runs of earlier versions stored
+        no files. If the file is damaged, the result is empty, and `damage` reports it.
         """
         views = self._span.views(0)
         try:
@@ -290,7 +290,7 @@ class RunFacts:
         return damage_first(text, self.damage_within(LISTED_BYTES))
 
     def _exception(self) -> str:
-        """Return the first line of the exception that ended the job, and its place; '' if none."""
+        """Return the first line of the exception that ended the job, and its location, or ''."""
         ends = [end for end in self.observations(WorkerEnded) if end.exception]
         if self.state != "crashed" or not ends:
             return ""
@@ -405,8 +405,8 @@ class RunFacts:
     def collections(self) -> dict[str, Collection]:
         """Collections of the configuration, the script, and `mothtrap capture`, by name.
 
-        If two have the same name, the later one counts. Functions in `reductions` are given by
-        name. `mothtrap capture RUN --list` prints the collections that are active now.
+        If two collections have the same name, the later one counts. Functions in `reductions` are
+        given by name. `mothtrap capture RUN --list` prints the collections that are active now.
 
         Raises:
             ConfigError: a collection is invalid; another version of mothtrap may have written it.

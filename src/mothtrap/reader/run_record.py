@@ -27,7 +27,7 @@ from mothtrap.reader.series.step_values import evaluation_losses, step_values
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
-    """Data that a run read: `what` is its name, `about` a description."""
+    """Data that a run read: `what` is the name of the data, `about` a description."""
 
     what: str
     about: str
@@ -105,7 +105,7 @@ def record_of(run: RunFacts, logged: Iterator[tuple[int, int, ItemLogged]]) -> R
 def parameters_of(run: RunFacts, ledger: Ledger | None) -> dict[str, LedgerValue]:
     """Return the parameters of a run: detected parameters first, then logged ones.
 
-    If there are none, the settings of a trainer or a boosting library are returned.
+    If there are no parameters, the settings of a trainer or a boosting library are returned.
     """
     found: dict[str, LedgerValue] = {}
     if ledger is not None:
@@ -130,7 +130,7 @@ def last_values(
 ) -> dict[str, float]:
     """Return the last value of each metric: losses, and numbers logged by the script.
 
-    The loss of an evaluation is that of all its batches.
+    The loss of an evaluation is the mean loss of all its batches.
 
     Names are `loss`, `accuracy`, or `eval/loss` with the mode; `loss:of` if several series have the
     same name.

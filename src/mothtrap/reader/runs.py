@@ -136,7 +136,7 @@ def own_columns(run: Run) -> Row:
 
 
 def facts_of(run: Run, wanted: RunFilter) -> Facts:
-    """Return the names an expression can use; metrics are read only if it names one."""
+    """Return the names an expression can use; metrics are read only if the expression names one."""
     columns, parameters = own_columns(run), run.record.parameters
     marks = [word for f in run.findings for word in (f.code, f.name)] + list(run.labels.tags)
     found = joined_facts(columns, parameters, {}, marks)

@@ -20,7 +20,7 @@ def answer(query: str, span: Span, table: Callable[[str], pa.Table]) -> pa.Table
     The query can access the tables of the run, but no files, network, or program variables.
 
     Args:
-        query: one or more statements; the last one's rows are returned, if it has any.
+        query: one or more statements; the rows of the last statement are returned, if it has rows.
         span: the run, or a part of it.
         table: creates a table by name; called only for tables that the query mentions.
 

@@ -86,7 +86,7 @@ def _rows(part: Part, maybe_C: Bools, maybe_T: Bools) -> Iterator[SummaryRows]:
 def _may_pass(
     worker: int, part: Part, condition: ds.Expression | None, told: set[str]
 ) -> tuple[Bools, Bools]:
-    """Return which records and tensors may have matching rows; the last tensor means none."""
+    """Return masks of the records and tensors (and last: no tensor) that may have matches."""
     infos = part.view.tensors
     maybe_C = np.ones(len(part.view.commits), np.bool_)
     maybe_T = np.zeros(max(infos, default=0) + 2, np.bool_)
@@ -103,7 +103,7 @@ def _may_pass(
 def _not_refuted(condition: ds.Expression, known: Columns, told: Collection[str]) -> Bools | bool:
     """Return the rows that may satisfy a condition, whatever the values of unknown columns.
 
-    Null means unknown, and a conjunction with one false part is false.
+    Null means unknown, and a conjunction with a false part is false.
     """
     unknown = set(told) - known.keys()
     if unknown and any(name in str(condition) for name in _OF_NULLS):

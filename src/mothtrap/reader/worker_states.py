@@ -34,8 +34,8 @@ class WorkerState(NamedTuple):
         own_s: median seconds per recent step outside of backward; None if unknown.
         step_s: median seconds per recent step; None if unknown.
         state: `trains`, `waits`, `idle`, `busy` (no step for a long time, but it uses the CPU),
-            `ended`, `failed`, `gone` (its process no longer exists), or `silent` (its node
-            reports nothing of it, or nothing at all).
+            `ended`, `failed`, `gone` (its process no longer exists), or `silent` (its node does not
+            report it, or reports nothing).
         detail: the collective in which it waits, its current line, or its exception.
     """
 
@@ -139,7 +139,7 @@ def _word(
 
 
 def _touched_s(folder: Path) -> float:
-    """Return the time of the latest write of a step; 0 if there is none."""
+    """Return the time of the latest write of a step; 0 without any."""
     times = [0.0]
     try:
         with os.scandir(folder) as entries:

@@ -98,7 +98,7 @@ def with_last_call(script: Script, function: str) -> str:
     """Return the source with a function applied to the output of the only model.
 
     Raises:
-        NoCertainRepairError: the file defines several models, or one with several outputs.
+        NoCertainRepairError: the file defines several models, or a model with several outputs.
     """
     outputs = [
         one.value for function in _forwards(script) if (one := _return(script, function)).value

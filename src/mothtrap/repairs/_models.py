@@ -28,8 +28,8 @@ def optimizers(script: Script) -> list[tuple[cst.SimpleStatementLine, str]]:
 def with_other_model(script: Script, line: int) -> str:
     """Return the source in which the optimizer gets the parameters of the model defined at a line.
 
-    If there are several optimizers, the one that is named after this model, but has another model's
-    parameters, is changed.
+    If there are several optimizers, the optimizer that is named after this model, but has another
+    model's parameters, is changed.
 
     Args:
         script: script that creates the models and their optimizers.
@@ -51,7 +51,7 @@ def with_other_model(script: Script, line: int) -> str:
         made = [one for one in made if _is_named_for(one[0], model, one[1])]
     statement, of = only(made, f"optimizer that is named for `{model}`")
     calls = [one for one in script.calls("parameters") if script.statement(one) is statement]
-    call = only(calls, "call of parameters()")
+    call = only(calls, "call to parameters()")
     return script.replaced(call, cst.parse_expression(code(call).replace(of, model, 1)))
 
 
@@ -63,7 +63,7 @@ def _calls_along(value: cst.BaseExpression) -> Iterator[cst.Call]:
 
 
 def _is_named_for(statement: cst.SimpleStatementLine, model: str, own: str) -> bool:
-    """Return whether an optimizer is named after a model that is not its own, e.g. `opt_d`."""
+    """Return whether an optimizer is named after a model other than its own, e.g. `opt_d`."""
     small = statement.body[0]
     name = code(small.targets[0].target) if isinstance(small, cst.Assign) else ""
     part = _CALLED.sub("", name).strip("_").lower()

@@ -46,7 +46,7 @@ class Schedule:
             for one in script.calls("step")
             if (of := owner(one)) is not None and code(of) == name
         ]
-        self._call = only(calls, f"call of {name}.step()")
+        self._call = only(calls, f"call to {name}.step()")
         if self._call.args:
             raise NoCertainRepairError(f"{name}.step() gets an argument")
         self.steps = script.statement(self._call)
@@ -67,7 +67,7 @@ class Schedule:
 
     def after_each_step(self) -> str:
         """Return the source with the schedule stepped after the optimizer."""
-        backward = only(self._script.calls("backward"), "call of backward()")
+        backward = only(self._script.calls("backward"), "call to backward()")
         loops = loops_around(self._script, backward)
         if len(loops) < 2 or loops[1:] != self.loops:
             raise NoCertainRepairError("decide where the schedule must be stepped in each batch")
@@ -84,7 +84,7 @@ class Schedule:
 
     def _batch_loop(self) -> None:
         """Check that the innermost loop around the step trains."""
-        backward = only(self._script.calls("backward"), "call of backward()")
+        backward = only(self._script.calls("backward"), "call to backward()")
         if not self.loops or loops_around(self._script, backward) != self.loops:
             raise NoCertainRepairError("the schedule is not stepped in the training loop")
 

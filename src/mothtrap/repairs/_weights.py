@@ -12,7 +12,7 @@ def refuse_loaded_weights(script: Script) -> None:
     """Reject a script that loads weights, because a loaded part may be frozen on purpose.
 
     Raises:
-        NoCertainRepairError: the file loads weights, or names pretrained ones.
+        NoCertainRepairError: the file loads weights, or names pretrained weights.
     """
     for name in _LOADS:
         if script.calls(name):

@@ -16,7 +16,7 @@ def repair(script: Script, finding: Finding) -> str:
     """
     if finding.evidence.get("sums_rows"):
         raise NoCertainRepairError("the loss is a sum over rows: use its mean instead")
-    backward = only(script.calls("backward"), "call of backward()")
+    backward = only(script.calls("backward"), "call to backward()")
     if not isinstance(backward.func, cst.Attribute) or backward.args:
         raise NoCertainRepairError("backward is not called as `loss.backward()`")
     loops = loops_around(script, backward)

@@ -18,7 +18,7 @@ CONTEXT_LINES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A repair of one file.
+    """A repair of a file.
 
     Attributes:
         finding: the finding.
@@ -51,7 +51,7 @@ def is_anywhere(finding: Finding) -> bool:
 
 
 def place_of(finding: Finding) -> str:
-    """Return the file that a repair changes; "" if the finding names none.
+    """Return the file that a repair changes; "" if the finding names no file.
 
     Raises:
         NoCertainRepairError: the finding does not name the line that the repair needs.

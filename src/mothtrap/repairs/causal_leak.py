@@ -43,7 +43,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _masked(script: Script) -> str:
-    """Return the source with a causal mask in the only attention that has none."""
+    """Return the source with a causal mask in the only attention without a mask."""
     off = [
         arg.value
         for call in script.every(cst.Call)
@@ -68,7 +68,7 @@ _MASKS = ("is_causal", "use_causal_mask")
 
 
 def _equal_cuts(script: Script) -> list[tuple[cst.Subscript, cst.Subscript]]:
-    """Return the pairs of equal slices that a function takes from one sequence."""
+    """Return the pairs of equal slices that a function takes from a sequence."""
     groups: dict[tuple[cst.FunctionDef | None, str], list[cst.Subscript]] = defaultdict(list)
     for one in script.every(cst.Subscript):
         part = one.slice[-1].slice
@@ -93,7 +93,7 @@ def _is_target(script: Script, first: cst.Subscript, second: cst.Subscript) -> b
 
 
 def _assigned_name(script: Script, node: cst.Subscript) -> str:
-    """Return the variable that a slice is assigned to; "" if there is none."""
+    """Return the variable that a slice is assigned to; "" without a variable."""
     inner: cst.CSTNode = node
     for one in script.parents(node):
         if isinstance(one, cst.Assign) and len(one.targets) == 1:

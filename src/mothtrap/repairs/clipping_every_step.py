@@ -1,4 +1,4 @@
-"""Clip gradients before the step, and only large ones."""
+"""Clip gradients before the step, and only if they are large."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def repair(script: Script, finding: Finding) -> str:
     Only if one line of the file clips: after the only step in its block, or to a number that is
     `LEAST_RATIO` times smaller than usual.
     """
-    clip = only(script.calls("clip_grad_norm_"), "call of clip_grad_norm_()")
+    clip = only(script.calls("clip_grad_norm_"), "call to clip_grad_norm_()")
     if "optimizer" in finding.evidence:
         return _before_step(script, clip)
     given = keyword(clip, "max_norm")

@@ -29,7 +29,7 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with a bias of 0 instead of a constant far below it.
 
     Only if the units were dead from the first step on, and one call of the file fills the biases of
-    all layers, or of the layer before a dead one, with a constant of at most -`FAR_BELOW`.
+    all layers, or of the layer before a dead layer, with a constant of at most -`FAR_BELOW`.
     """
     if finding.step:
         raise NoCertainRepairError("the units died during training; decide how to train slower")
@@ -54,7 +54,7 @@ def _far_below(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _feeds(script: Script, call: cst.Call, dead: tuple[str, ...]) -> bool:
-    """Return whether a call fills the biases of all layers, or of a layer before a dead one."""
+    """Return whether a call fills the biases of all layers, or of a layer before a dead layer."""
     target = owner(call) if last_name(call.func) == "fill_" else call.args[0].value
     if isinstance(target, cst.Attribute) and target.attr.value == "data":
         target = target.value

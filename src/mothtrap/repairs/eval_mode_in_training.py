@@ -21,7 +21,7 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
     Only if the model was trained in training mode before, and its only `eval()` in a loop either
-    follows the training in the same loop or is in another function. All calls of `backward` must be
+    follows the training in the same loop or is in another function. All calls to `backward` must be
     in one loop.
     """
     if not finding.evidence.get("trained_before"):
@@ -50,7 +50,7 @@ def _from_the_start(script: Script) -> str:
     """Return the source with `train()` instead of the first of two `eval()` in a loop.
 
     Raises:
-        NoCertainRepairError: evaluation mode may be meant, as it is for frozen batch norms.
+        NoCertainRepairError: evaluation mode may be intended, as for frozen batch norms.
     """
     refuse_loaded_weights(script)
     loops, line = _loops(script, training := script.calls("backward")), script.line(training[0])
@@ -80,10 +80,10 @@ def _function_of(script: Script, calls: list[cst.Call]) -> cst.FunctionDef | Non
 def _in_training_function(
     script: Script, model: str, trains: cst.FunctionDef, evaluation: cst.FunctionDef
 ) -> str:
-    """Return the source with `train()` if one function trains, and another one evaluates.
+    """Return the source with `train()` if one function trains, and another function evaluates.
 
-    It goes before the innermost loop, or inside it if the loop calls the evaluation. Without a
-    loop, it goes before the statement that calls the model.
+    The call is inserted before the innermost loop, or inside it if the loop calls the evaluation.
+    Without a loop, it is inserted before the statement that calls the model.
 
     Raises:
         NoCertainRepairError: the model has a different name in the training code.
@@ -121,15 +121,15 @@ def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
     evaluates = only(here, f"eval() of the model in line {line}")
     assert isinstance(evaluates.func, cst.Attribute)
     model = code(evaluates.func.value)
-    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call of {model}.eval()")
+    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call to {model}.eval()")
     return evaluates, model
 
 
 def _loops(script: Script, calls: list[cst.Call]) -> list[cst.For | cst.While]:
-    """Return the loops around calls of `backward`, innermost first.
+    """Return the loops around calls to `backward`, innermost first.
 
     Raises:
-        NoCertainRepairError: there are none, or not all are in the same loop.
+        NoCertainRepairError: there are no such calls, or they are not all in the same loop.
     """
     loops = [loops_around(script, one) for one in calls]
     if not all(loops):

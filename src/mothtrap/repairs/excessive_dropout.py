@@ -1,4 +1,4 @@
-"""Use the default rate of a dropout layer that drops nearly everything."""
+"""Use the default rate for a dropout layer that drops nearly all values."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
 ANYWHERE = True
 
 HIGH = 0.1
-"""Learning rate of SGD from which the rate itself can be the fault: 10 times the usual one."""
+"""Learning rate of SGD from which the rate itself can be the fault: 10 times the usual rate."""
 
 
 def repair(script: Script, finding: Finding) -> str:

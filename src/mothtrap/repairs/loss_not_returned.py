@@ -13,8 +13,8 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
     """Return the source with `return loss` at the end of `training_step`.
 
-    Only if the file has one such method that returns nothing and assigns one variable named as a
-    loss.
+    Only if the file has one such method without a return value, and it assigns one variable named
+    as a loss.
     """
     steps = [
         one

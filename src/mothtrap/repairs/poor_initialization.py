@@ -15,7 +15,7 @@ USUAL = "0.02"
 LARGE = 0.5
 SMALL = 1e-4
 """Standard deviations from which the number itself is the fault. Chosen by hand: 25 and 1/200 times
-the usual one.
+the usual standard deviation.
 """
 
 

@@ -1,4 +1,4 @@
-"""A script as a syntax tree that keeps format and comments, with ways to find places in it."""
+"""A script as a syntax tree that keeps format and comments, with search functions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Script:
         return list(parent.body) if isinstance(parent, cst.IndentedBlock | cst.Module) else []
 
     def calls(self, name: str) -> list[cst.Call]:
-        """Return the calls of functions and methods with a given last name, e.g. `zero_grad`."""
+        """Return the calls to functions and methods with a given last name, e.g. `zero_grad`."""
         return [call for call in self.every(cst.Call) if last_name(call.func) == name]
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
@@ -231,7 +231,7 @@ def place_called(message: str) -> tuple[str, int] | None:
 
 
 def line_of(finding: Finding) -> int:
-    """Return the line that a finding names in this file; 0 if none."""
+    """Return the line that a finding names in this file, or 0."""
     return int((finding.location or ":0").rpartition(":")[2])
 
 
@@ -287,7 +287,7 @@ def only(items: Sequence[Item], what: str) -> Item:
     """Return the only item.
 
     Raises:
-        NoCertainRepairError: there are none, or several.
+        NoCertainRepairError: there is none, or more than one.
     """
     if len(items) != 1:
         raise NoCertainRepairError(f"{len(items) or 'no'} {what} found where one is needed")

@@ -18,7 +18,7 @@ def place(finding: Finding) -> tuple[str, int]:
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with `dim=1` if a softmax over two axes uses the first one."""
+    """Return the source with `dim=1` if a softmax over two axes uses the first axis."""
     line = place(finding)[1]
     calls = [call for call in script.at(line, cst.Call) if last_name(call.func) in _NAMES]
     call = only(calls, f"softmax in line {line}")

@@ -24,7 +24,7 @@ def repair(script: Script, finding: Finding) -> str:
     one call of the same optimizer outside of the loop around this block. This call is moved. A
     closure must be a function that is passed to one `step`, and must not clear gradients. A
     statement `optimizer.zero_grad` without parentheses gets them. If there are several optimizers,
-    the one on the finding's line is cleared before the backward passes of its step, because
+    the optimizer on the finding's line is cleared before the backward passes of its step, because
     backward passes of the others may add to its gradients.
     """
     if "evaluations of its closure" in finding.message:
@@ -53,8 +53,8 @@ def _before_backward(script: Script, steps: list[cst.Call], line: int) -> str:
         line: line of the step whose optimizer must be cleared.
 
     Raises:
-        NoCertainRepairError: no single optimizer steps on the line, or the gradients of another one
-            are not cleared, or something other than these optimizers clears gradients.
+        NoCertainRepairError: no single optimizer steps on the line, or the gradients of another
+            optimizer are not cleared, or other code clears gradients.
     """
     chosen = only([one for one in steps if script.line(one) == line], f"step in line {line}")
     optimizer, others = _optimizer(chosen), {_optimizer(one) for one in steps}

@@ -103,7 +103,7 @@ def _with_backward(script: Script, finding: Finding) -> str:
 def _calls(
     script: Script, statement: cst.CSTNode, name: str, on: cst.BaseExpression | None = None
 ) -> bool:
-    """Return whether a statement itself, not a block of it, calls a method."""
+    """Return whether a statement, not a block inside it, calls a method."""
     return any(
         script.statement(call) is statement
         and (on is None or (of := owner(call)) is None or code(of) == code(on))

@@ -15,7 +15,7 @@ _FILLS = ("zeros_", "ones_", "constant_", "fill_", "zero_")
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
     """Return the source without the statement that fills weights with a constant.
 
-    Only if one statement of the file does this. A loop that does nothing else is removed, too.
+    Only if one statement of the file does this. A loop without other statements is removed, too.
     """
     calls = [one for one in script.every(cst.Call) if last_name(one.func) in _FILLS]
     weights = [one for one in calls if "bias" not in code(one) and "grad" not in code(one)]

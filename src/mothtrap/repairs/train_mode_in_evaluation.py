@@ -23,7 +23,7 @@ _NO_GRADIENT = ("no_grad", "inference_mode")
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.eval()` before the evaluation, and `model.train()` after it.
 
-    Only if a `with torch.no_grad()` block encloses the call of the model, or its function is
+    Only if a `with torch.no_grad()` block encloses the call to the model, or its function is
     decorated with it or does not train, and nothing sets the model to evaluation mode. No
     `model.train()` is added after it if the training sets this mode itself, in its loop or at the
     start of its function, or if no training follows.
@@ -47,7 +47,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _evaluation(script: Script, line: int) -> tuple[_Statement, bool]:
-    """Return the statement before which `eval()` goes, and whether the function returns from it.
+    """Return the statement before which to insert `eval()`, and whether the function returns there.
 
     Raises:
         NoCertainRepairError: gradients are not switched off around the line, and it is not in a

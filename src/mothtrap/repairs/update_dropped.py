@@ -25,7 +25,7 @@ def repair(script: Script, finding: Finding) -> str:
     called = {code(one.func) for one in script.every(cst.Call)}
     owners = {code(of) for one in script.calls("zero_grad") if (of := owner(one)) is not None}
     optimizer = only(sorted(owners - called), "optimizer whose gradients are cleared")
-    last = script.statement(only(script.calls("backward"), "call of backward()"))
+    last = script.statement(only(script.calls("backward"), "call to backward()"))
     for one in script.block(last):
         if script.line(one) > script.line(last) and "clip_grad" in code(one):
             last = script.statement(one)

@@ -11,7 +11,7 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_nam
 ANYWHERE = True
 
 TINY = 1e-4
-"""Factors up to this one are the fault. Chosen by hand, below usual weights of loss terms."""
+"""Largest factor that counts as the fault. Chosen by hand, below usual weights of loss terms."""
 _WORDS = ("loss", "criterion", "cross_entropy", "nll", "mse", "bce")
 
 
@@ -19,7 +19,7 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source without the factor that makes the gradients small.
 
     Only if the gradients of all layers are small, and one number of at most `TINY` multiplies a
-    loss, or one of at least 1 / `TINY` divides it.
+    loss, or a number of at least 1 / `TINY` divides it.
     """
     if "mean absolute gradient of" not in finding.message:
         raise NoCertainRepairError("the gradient vanishes in the model; decide how to change it")

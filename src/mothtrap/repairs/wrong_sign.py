@@ -66,7 +66,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _without_minus(script: Script) -> str:
-    """Return the source without the only minus before a call of a loss or a divergence.
+    """Return the source without the only minus before a call to a loss or a divergence.
 
     A divergence `0.5 * sum(1 + ...)` of a variational autoencoder gets its minus.
     """
@@ -80,7 +80,7 @@ def _without_minus(script: Script) -> str:
         and isinstance(one.expression, cst.Call)
         and _is_loss(script, one, one.expression)
     ]
-    turn = only(turns, "minus before a call of a loss")
+    turn = only(turns, "minus before a call to a loss")
     return script.replaced(turn, turn.expression)
 
 
@@ -103,7 +103,7 @@ def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
 
 
 def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
-    """Return whether a negated value is a call of a loss, or the root of a backward pass."""
+    """Return whether a negated value is a call to a loss, or the root of a backward pass."""
     if isinstance(inner, cst.Call):
         names = [name.lower() for name in names_in(inner.func)]
         return any(word in name for name in names for word in _LOSSES)

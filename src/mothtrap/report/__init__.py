@@ -1,1 +1,1 @@
-"""Summary of a run, and the texts made from it."""
+"""Summary of a run, and the texts created from it."""

@@ -27,10 +27,10 @@ EVERY_STEP = ("NUM001", "NUM005")
 class Aftermath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a run after the onset of a finding, with its cost.
 
-    After it came `steps` of the run's `total` steps, and `seconds`; `cost` is their cost, 0 if no
-    price is set. `observed` is the number of steps with the fault, if it is known to come and go.
-    `saved` is the number of steps of the last weights that were saved before it, at
-    `path`; None if there are none, or if saving them was not observed.
+    `steps` of the run's `total` steps, and `seconds`, followed the onset; `cost` is their cost, 0
+    if no price is set. `observed` is the number of steps with the fault, if it is intermittent.
+    `saved` is the number of steps of the last weights that were saved before it, at `path`; None if
+    there are none, or if saving them was not observed.
     """
 
     fingerprint: str
@@ -85,7 +85,7 @@ def _observed(finding: Finding, steps: int) -> int:
 
 
 def saved_in_words(after: Aftermath, unit: str = "step") -> str:
-    """Return the last weights saved before an onset; "" if there are none."""
+    """Return the last weights saved before an onset; "" if no weights were saved."""
     if after.saved is None:
         return ""
     where = f" ({after.path})" if after.path else ""

@@ -1,4 +1,4 @@
-"""One reason why a run cannot be repeated."""
+"""A reason why a run cannot be repeated."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Cell = str | float
 
 
 def section(models: Sequence[BoostedModel]) -> str:
-    """Return the boosted models of a run as HTML; "" if there are none."""
+    """Render the boosted models of a run as HTML; "" without such models."""
     if not models:
         return ""
     parts = [f"<h2>Boosted models ({len(models)})</h2>"]

@@ -176,7 +176,7 @@ def _limit_line(axis: _Axis, limit: float) -> str:
 
 
 def _begins(series: Series, steps_B: Sequence[int]) -> set[int]:
-    """Return the places of buckets before which steps of the training are missing.
+    """Return the positions of buckets before which training steps are missing.
 
     Evaluations are rare by nature: their points are joined.
     """
@@ -194,7 +194,7 @@ def _curve(
     axis: _Axis,
     begins: set[int],
 ) -> list[str]:
-    """Return bands and middle lines; a gap where nothing was recorded, or nothing finite."""
+    """Return bands and middle lines, with gaps where no finite value was recorded."""
     parts: list[str] = []
     run: list[int] = []
     for place in range(len(x_B) + 1):
@@ -215,7 +215,7 @@ def _stretch(
     high_B: Floats,
     axis: _Axis,
 ) -> list[str]:
-    """Return the band and the line of buckets without a gap; a dot for a single one."""
+    """Return the band and the line of buckets without a gap; a dot for a single bucket."""
     top = [(x_B[i], axis.y(high_B[i])) for i in run]
     bottom = [(x_B[i], axis.y(low_B[i])) for i in reversed(run)]
     middle = [(x_B[i], axis.y((low_B[i] + high_B[i]) / 2)) for i in run]
@@ -271,7 +271,7 @@ def _marks(findings: Sequence[Finding], first: int, last: int) -> list[str]:
 
 
 def _described(losses: Sequence[Series]) -> str:
-    """Return the picture in words, for those who do not see it."""
+    """Describe the picture in words, for readers who cannot see it."""
     said = []
     for series in losses:
         finite = series.values_S[np.isfinite(series.values_S)]

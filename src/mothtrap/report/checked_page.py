@@ -1,4 +1,4 @@
-"""Results of `mothtrap check` as a part of the HTML report: proofs, the way of the data, layers."""
+"""Results of `mothtrap check` as a part of the HTML report: proofs, path of the data, layers."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def undecided_lines(results: Iterable[CheckResult], names: Mapping[str, str]) ->
 
 
 def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
-    """Return why a check run proved nothing; empty if at least one check gave a result.
+    """Return why a check run has no result; empty if at least one check has a result.
 
     Args:
         results: results of the run's checks.

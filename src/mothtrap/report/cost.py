@@ -7,10 +7,10 @@ from mothtrap.core.texts import readable
 from mothtrap.report.summary import RunSummary
 
 FEW_STEPS = 100
-"""With fewer steps, the first ones, observed in full, dominate the cost; chosen by hand."""
+"""With fewer steps, the fully observed first steps dominate the cost; chosen by hand."""
 
 MAX_SHED = 4
-"""Reasons to capture that are named in one line; chosen by hand."""
+"""Maximum number of capture reasons named in a line; chosen by hand."""
 
 
 def cost_of(summary: RunSummary) -> str:

@@ -35,7 +35,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     conditions that differ, `changed` are the changed lines of the script, `divergence` is the first
     difference in the order of execution, and `cause` its likely cause. `exact`: compared bit for
     bit, otherwise within `rtol` and `atol`; `measured`: within the differences in a perturbed run.
-    `compared` says what could be compared, and how.
+    `compared` describes the compared data, and the method.
     """
 
     same: bool

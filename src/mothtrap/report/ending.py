@@ -33,7 +33,7 @@ def ended_by_exception(run: Run) -> bool:
 
 
 def traceback_of(run: Run) -> str:
-    """Return the traceback of the exception that ended the job; empty if there is none."""
+    """Return the traceback of the exception that ended the job; empty without an exception."""
     ends = _raised(run)
     return ends[0].traceback if ends else ""
 
@@ -71,7 +71,7 @@ def _exception(run: Run) -> tuple[str, str] | None:
 
 
 def _lost(run: Run) -> str:
-    """Return which rank of a job was lost first, or which ones were lost if that is unknown."""
+    """Return the rank that was lost first, or all lost ranks if the order is unknown."""
     if run.end is None or not run.end.lost:
         return ""
     lost = run.end.lost
@@ -82,10 +82,10 @@ def _lost(run: Run) -> str:
 
 
 def _message(error: str) -> str:
-    """The first line of an exception's message; long ones are cut.
+    """The first line of an exception's message; long lines are truncated.
 
-    A first line that ends with a colon is a heading: the last line that is not indented is
-    added, which is what TensorFlow writes after "Graph execution error:" and a traceback.
+    If the first line ends with a colon, it is a heading. The last line without indentation is then
+    added: TensorFlow writes it after "Graph execution error:" and a traceback.
     """
     first, *others = error.splitlines() or [""]
     line = first.rstrip(".: ")

@@ -43,7 +43,7 @@ class WorstLayer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence:
-    """Reads the series that prove the findings of a run, each of them once.
+    """Reads the series that prove the findings of a run, each series once.
 
     Args:
         run: the run of the findings.
@@ -58,7 +58,7 @@ class Evidence:
     def charts(self, findings: Iterable[Finding]) -> dict[str, str]:
         """Return an SVG chart by fingerprint for each finding whose rule names its series.
 
-        A finding about the loss has none, because the report begins with the loss.
+        A finding about the loss has no chart, because the report begins with the loss.
         """
         found = ((finding, self._chart(finding)) for finding in findings)
         drawn = ((finding.fingerprint, chart) for finding, chart in found if chart)

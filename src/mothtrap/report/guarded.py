@@ -31,7 +31,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
     """Steps for which the guard took the same action; `steps` are the first of `count`.
 
     `ranges` are the first ranges of all of them, such as `22-179`.
-    `reasons` are by kind of fault how many steps it had, `reason` is that of the first.
+    `reasons` contains the number of steps by kind of fault, `reason` the reason of the first step.
     """
 
     action: str

@@ -34,9 +34,9 @@ FAINTEST = 0.08
 def heatmap(run: Run) -> str:
     """Return the heatmap with its caption; "" if no gradient of a layer was captured.
 
-    One row is one parameter, in the order of the model. If there are more than `MOST_ROWS`, rows
-    at equal distances are drawn. One column covers a power of two of steps and shows the largest
-    norm of these.
+    One row is one parameter, in the order of the model. If there are more than `MOST_ROWS`, rows at
+    equal distances are drawn. One column covers a power of two of steps and shows their largest
+    norm.
     """
     found = {tensor.info.name: tensor.info for tensor in run.tensors() if tensor.info.kind == KIND}
     chosen = _at_equal_distances(list(found.values()))
@@ -96,7 +96,7 @@ def _picture(matrix: Matrix, names: list[str], notes: list[str]) -> str:
 
 
 def _row(matrix: Matrix, column: int, y: int, ends: tuple[int, int], scale: _Scale) -> list[str]:
-    """Return the cells of a tensor: none where nothing was captured."""
+    """Return the cells of a tensor, without cells where nothing was captured."""
     there_S = matrix.present_ST[:, column]
     steps_S, values_S = matrix.steps_S[there_S], matrix.values_ST[there_S, column]
     if not len(steps_S):
@@ -133,7 +133,7 @@ class _Scale:
         return FAINTEST + (1 - FAINTEST) * share
 
     def __str__(self) -> str:
-        """Return what the shades mean."""
+        """Return the legend of the shades."""
         return (
             f"Logarithmic scale from {self._low:.3g} (faint) to {self._high:.3g} (full color). "
             "Blank: 0 or not captured"

@@ -28,7 +28,7 @@ from mothtrap.report.style import SEVERITY_GLYPHS, STATE_GLYPHS, Style, count_of
 MAX_BYTES = 5 << 20
 """Size that a report has at most; beyond it pictures, then evidence, then effects are left out."""
 MAX_TEXT = 2_000
-"""Characters of one text of a run; chosen by hand."""
+"""Maximum number of characters of a text of a run; chosen by hand."""
 MAX_LAYERS = 8
 MAX_CONDITIONS = 200
 _CODE = re.compile(r"`([^`]+)`")
@@ -217,7 +217,7 @@ def _finding(
 
 
 def _source(location: str, document: Document) -> str:
-    """Return a place with the lines of the script around it, or with its own line alone."""
+    """Render a location with the lines of the script around it, or with only its own line."""
     excerpt = document.excerpts.get(location)
     if excerpt is None:
         line = document.summary.sources.get(location, "")
@@ -339,7 +339,7 @@ def _prose(text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text of the run as one that a page can hold: escaped, printable, bounded."""
+    """Make a text of the run safe for a page: escaped, printable, and truncated."""
     cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in cut)
     return html.escape(shown)

@@ -1,4 +1,4 @@
-"""Rules of a run as JUnit XML: one test case a rule, failed where it found an error."""
+"""Rules of a run as JUnit XML: one test case per rule, which fails if the rule found an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def page(document: Document) -> str:
             failure = ET.SubElement(
                 case, "failure", type=first.severity.value, message=_safe(first.message)
             )
-            failure.text = _safe("\n".join(_told(finding) for finding in found[code]))
+            failure.text = _safe("\n".join(_described(finding) for finding in found[code]))
         elif status is not None and status.state is RuleState.RULE_FAILED:
             errors += 1
             ET.SubElement(case, "error", type="rule failed", message=_safe(status.reason))
@@ -64,7 +64,7 @@ def page(document: Document) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _told(finding: Finding) -> str:
+def _described(finding: Finding) -> str:
     lines = [
         f"{finding.severity.value}: {finding.message}",
         *([f"step {finding.step}"] * finding.has_step),
@@ -76,6 +76,6 @@ def _told(finding: Finding) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text with the characters that XML may hold."""
+    """Remove characters from a text that XML does not allow."""
     kept = (c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text[:MAX_TEXT])
     return "".join(kept)

@@ -1,4 +1,4 @@
-"""Steps of a run that can be replayed: those with a snapshot."""
+"""Steps of a run that can be replayed, because they have a snapshot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ NAMED = 6
 class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot of a step, from one or more workers.
 
-    `exact`: its state is that of the step; `scripted`: a replay can start the script again.
+    `exact`: its state is the state before the step; `scripted`: a replay can start the script
+    again.
     """
 
     step: int
@@ -56,8 +57,8 @@ def kept_lines(
 
     Args:
         called: argument that finds the run in a command.
-        kept: all stored snapshots; if some are exact, only these are listed, otherwise those that
-            were requested.
+        kept: all stored snapshots; if some are exact, only these are listed, otherwise the
+            requested snapshots.
         style: capabilities of the stream.
         root: the finding with which the diagnosis opens.
     """
@@ -74,7 +75,7 @@ def kept_lines(
 def replay_command(
     called: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
 ) -> str:
-    """Return the command that replays the most informative step; empty if there is none.
+    """Return the command that replays the most informative step; empty without snapshots.
 
     Args: as for `kept_lines`.
     """

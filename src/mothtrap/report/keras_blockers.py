@@ -12,7 +12,7 @@ SEED = "keras.utils.set_random_seed(0) at the top of the script"
 
 
 def blockers(ledger: Ledger) -> Iterator[Blocker]:
-    """Yield the blockers; none for a run that trained with another framework."""
+    """Yield the blockers of a run that trained with Keras."""
     random, switches = ledger.facts.get("random", {}), ledger.facts.get("determinism", {})
     if "start.keras" not in random:
         return

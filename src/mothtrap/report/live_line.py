@@ -1,6 +1,6 @@
 """A finding in one line while the job trains.
 
-A watched process imports this module, and nothing else that renders runs.
+A watched process imports this module, and no other module that renders runs.
 """
 
 from __future__ import annotations

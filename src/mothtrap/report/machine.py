@@ -1,4 +1,4 @@
-"""Numbers of the machine in words: the last one, and the range over the run."""
+"""Machine metrics in words: the last value, and the range over the run."""
 
 from __future__ import annotations
 

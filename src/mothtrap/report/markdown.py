@@ -62,7 +62,7 @@ def _row(finding: Finding) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text of the run in one line, in which nothing is markup."""
+    """Convert a text of the run to one line without markup."""
     cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     return _MARKUP.sub(r"\\\1", _plain(cut)).replace("\\<", "&lt;").replace("\\>", "&gt;")
 

@@ -1,4 +1,4 @@
-"""Where the time of a training went, in words."""
+"""Where the time of a training run went, in words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def phase_shares(run: Run) -> dict[str, float]:
 
 
 def phases_in_words(shares: Mapping[str, float]) -> str:
-    """Describe the phases with their shares, longest first; empty if there are none.
+    """Describe the phases with their shares, longest first; empty without phases.
 
     Example:
         >>> phases_in_words({"forward": 0.3, "backward": 0.6, "data": 0.1})

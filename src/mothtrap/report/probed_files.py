@@ -9,7 +9,7 @@ from mothtrap.core.probed import Probed
 
 
 def file_lines(probed: Probed | None) -> tuple[str, ...]:
-    """Return a sentence about each file, and one about the model's training run."""
+    """Return a sentence about each file, and a sentence about the model's training run."""
     if probed is None:
         return ()
     lines = [_sentence(file, probed.origin) for file in probed.files]

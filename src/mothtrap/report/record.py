@@ -23,7 +23,7 @@ MAX_PARAMETERS = 12
 MAX_DATA = 4
 MAX_METRICS = 8
 MAX_NOTES = 3
-"""Of each, unless everything is requested; chosen by hand: two lines."""
+"""Maximum number of notes and tags, unless everything is requested; chosen by hand: two lines."""
 MAIN_PACKAGES = (
     *("torch", "tensorflow", "keras", "jax", "flax", "numpy", "xgboost", "lightgbm", "catboost"),
     *("sklearn", "lightning", "transformers", "accelerate", "datasets"),
@@ -88,7 +88,7 @@ def answers(told: RunRecord, *, everything: bool = False) -> dict[str, str]:
 
 
 def parameters(record: Record, *, everything: bool = False) -> str:
-    """Return the parameters in one line, explicitly given ones first."""
+    """Return the parameters in one line, explicitly given parameters first."""
     names = sorted(record.parameters, key=lambda name: name not in record.given)
     shown = names if everything else names[:MAX_PARAMETERS]
     text = ", ".join(f"{name}={value_text(record.parameters[name])}" for name in shown)
@@ -134,7 +134,7 @@ def machine(record: Record) -> str:
 def when(record: Record, state: str) -> str:
     """Return start, end and duration, in this machine's local time.
 
-    A run without a launcher, such as one of `mothtrap.watch`, records no end.
+    A run without a launcher, such as a run of `mothtrap.watch`, records no end.
     """
     if not record.started_s:
         return ""
@@ -214,7 +214,7 @@ def _time(at_s: float) -> str:
 
 
 def _wrapped(head: str, text: str) -> list[str]:
-    """Wrap a text, its further lines below its beginning; the head is not."""
+    """Wrap a text after a heading, and align its lines."""
     width, lines, line = WIDTH - len(head), [], ""
     for word in text.split(" "):
         if line and len(line) + 1 + len(word) > width:

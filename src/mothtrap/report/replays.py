@@ -104,12 +104,12 @@ def worst(results: Sequence[ReplayResult]) -> ReplayResult:
     """Return the most informative result: a localized fault, or else a bad result."""
     return max(
         results,
-        key=lambda r: (_tells(r), bool(r.exception), r.nonfinite, -r.rank),
+        key=lambda r: (_detail(r), bool(r.exception), r.nonfinite, -r.rank),
     )
 
 
-def _tells(result: ReplayResult) -> int:
-    """Return the order of results by detail; those of other ranks come last."""
+def _detail(result: ReplayResult) -> int:
+    """Return the order of results by detail; results of other ranks come last."""
     if result.operation is None:
         return 1 if result.holder else 0
     return 2 if result.operation.startswith(COLLECTIVE) else 3

@@ -128,7 +128,7 @@ def changed_sources(
 
 
 def text(found: Sequence[Blocker], name: str, style: Style = PLAIN) -> str:
-    """Return all blockers, certain ones first, and a closing sentence."""
+    """Return all blockers, certain blockers first, and a closing sentence."""
     lines = []
     for state in STATES:
         for blocker in (each for each in found if each.state == state):
@@ -289,7 +289,7 @@ def _source(source: Source | None) -> Iterator[Blocker]:
 
 
 def _commit(source: Source | None) -> str:
-    """Return how to give the next run a commit, from git's report on this one."""
+    """Return advice to commit the code of the next run, from git's report on this run."""
     error = source.error if source is not None else ""
     if "not a git repository" in error:
         return "git init, git add and git commit before a run"

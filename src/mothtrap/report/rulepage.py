@@ -79,7 +79,7 @@ def rules_markdown(rules: tuple[type[Documented], ...]) -> str:
 
 
 def _settings(rule: type[Documented]) -> list[str]:
-    """The thresholds as lines of TOML with unit and source; empty when there are none."""
+    """The thresholds as lines of TOML with unit and source; empty without thresholds."""
     about = describe(rule)
     rows: list[str] = []
     for field in dataclasses.fields(rule):  # type: ignore[arg-type]  # a rule is a dataclass

@@ -1,6 +1,6 @@
 """Samples of steps: as plain records for JSON, and as text.
 
-Every text comes without a final newline; `style` says what the stream can show.
+Texts have no final newline; `style` describes the capabilities of the stream.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     if len(out) > limit:
         lines.append(f"and {len(out) - limit:,} more that stand out: --limit {len(out)}")
     if rest := len(found.ranked) - len(out):
-        lines.append(f"{rest:,} more occur in bad steps no more often than by chance")
+        lines.append(f"{rest:,} more samples occur in bad steps no more often than by chance")
     return "\n".join(lines)
 
 

@@ -157,7 +157,7 @@ def _loss(run: Run, width: int) -> RenderableType:
 
 
 def _tensors(run: Run, width: int) -> RenderableType | None:
-    """Return the gradients that have grown most above their own median, the worst first."""
+    """Return the gradients that have grown most, relative to their median, the worst first."""
     matrix = run.stats("gradient", statistics="l2")["l2"]
     rows = _worst(matrix)
     if not rows:
@@ -177,9 +177,9 @@ def _tensors(run: Run, width: int) -> RenderableType | None:
 
 
 def _worst(matrix: Matrix) -> list[tuple[str, Floats, float]]:
-    """Return names, norms and last norms over own medians, the largest ratio first.
+    """Return names, norms, and ratios of the last norm to the median, largest ratio first.
 
-    What is not finite comes before everything.
+    Tensors that are not finite come first.
     """
     found = []
     for index, tensor in enumerate(matrix.tensors):

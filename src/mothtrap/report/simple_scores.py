@@ -49,7 +49,7 @@ class SimpleScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         metric: `accuracy` or `R2`.
         scores: scores by model.
         rows: number of evaluation rows.
-        own: best score of the run itself; None if it reports none.
+        own: best score of the run itself; None if it reports no score.
         own_name: name of the run's own metric.
     """
 
@@ -62,7 +62,7 @@ class SimpleScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def simple_scores(run: Run) -> SimpleScores | None:
-    """Return the scores from the latest check of the same script; None if there is none."""
+    """Return the scores from the latest check of the same script; None without simple scores."""
     if run.kind is not RunKind.TRAIN or run.info is None:
         return None
     script = _script(run.info)
@@ -123,7 +123,7 @@ def _scores(check: Run) -> SimpleScores | None:
 
 
 def _with_own(found: SimpleScores, run: Run) -> SimpleScores:
-    """Add the best score of the run, by the metrics of its epochs or those that it logs."""
+    """Add the best score of the run, from the metrics of its epochs or its logged metrics."""
     values = [
         (value, f"val_{name}")
         for epoch in run.observations(EpochMetrics)

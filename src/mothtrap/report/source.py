@@ -24,7 +24,7 @@ def lines_at(
     is omitted.
 
     Args:
-        info: start of the run; None leaves everything out.
+        info: start of the run; None omits everything.
         locations: `file:line`, the file relative to the folder in which the job began.
         kept: texts of files that the run has stored.
     """
@@ -62,7 +62,7 @@ def noted_only(
 
 
 def _lines(path: str, before_s: float) -> list[str]:
-    """Lines of a file of Python: a run may have been made to name another one."""
+    """Lines of a Python file; a hostile run may name any file."""
     try:
         if not os.path.realpath(path).endswith(".py"):
             return []

@@ -19,7 +19,7 @@ MAX_LINE = 400
 
 
 class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a source file around a location; `problem` explains why there are none."""
+    """Lines of a source file around a location; `problem` explains why there are no lines."""
 
     location: str
     first: int = 1

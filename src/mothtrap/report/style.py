@@ -104,7 +104,7 @@ def _can_encode(encoding: str | None) -> bool:
 
 
 def wrapped(text: str, *, indent: str = "") -> list[str]:
-    """Wrap a text to lines of at most `WIDTH` columns; longer words get their own line.
+    """Wrap a text to lines of at most `WIDTH` columns; longer words get a separate line.
 
     Args:
         text: one line; a colored text is not changed.

@@ -48,7 +48,7 @@ COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Identity of a run. `state` is `running`, `finished` or `crashed`; `workers` are ranks.
 
-    `kind` is that of `core.runs.RunKind`.
+    `kind` is a `core.runs.RunKind`.
     """
 
     id: str
@@ -87,17 +87,17 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything reported about a run; empty fields with a default are left out.
 
     `ignored` are settings without effect; `dropped` counts captured data that was dropped, and
-    `not_kept` says why, largest first; `damage` lists the stored parts that could not be read;
-    `known` counts the findings in a baseline, which are hidden; `failures` are the exceptions that
-    ended the script; `snapshots` are the steps that can be replayed; `called` is the path that
+    `not_kept` lists the reasons, largest first; `damage` lists the stored parts that could not be
+    read; `known` counts the findings in a baseline, which are hidden; `failures` are the exceptions
+    that ended the script; `snapshots` are the steps that can be replayed; `called` is the path that
     finds the run in a command, if its id does not; `sources` contains the source line of each
     location whose file has not changed since the job began; `ending` describes the end of a job
-    that failed; `traceback` is that of the exception that ended it, and `crash_leads` whether the
-    verdict opens with it: no finding is an error; `boosted` are tree models in
+    that failed; `traceback` belongs to the exception that ended the run, and `crash_leads` is true
+    if the verdict begins with it because no finding is an error; `boosted` are tree models in
     numbers; `replay` is the result of a replay at the end of the job; `record` is present if
     requested; `after` describes the time after the onset of errors and warnings. `phases` are the
     shares of the training time by phase. `simple` are the scores of simple models that a check of
-    the script measured. `files` says who can change the files of a probe run.
+    the script measured. `files` lists who can change the files of a probe run.
     """
 
     run: RunFacts
@@ -295,12 +295,12 @@ def unit_of(run: Run) -> str:
 
 
 def _was_captured(lost: Dropped) -> bool:
-    """Return whether steps are not stored, rather than not seen by the rules alone."""
+    """Return whether steps are missing in the run, and not only in the evaluation of rules."""
     return lost.what == "steps" and not lost.reason.startswith("rules")
 
 
 def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
-    """Return the verdict on a run in which nothing worse than a note was found."""
+    """Return the verdict on a run without errors and warnings."""
     judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
     waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
     steps = count_of(*counted(run))
@@ -335,14 +335,15 @@ def _failed(run: Run) -> bool:
 def _crash_leads(run: Run, diagnosis: Diagnosis) -> bool:
     """Return whether an exception of the script is worse than all findings.
 
-    An error can be the reason for the exception, e.g. NaN for one that the script raises itself.
+    An error can be the reason for the exception, e.g. NaN for an exception that the script raises
+    itself.
     """
     worst = min((story.severity.rank for story in diagnosis.stories), default=Severity.INFO.rank)
     return _failed(run) and ended_by_exception(run) and worst > Severity.ERROR.rank
 
 
 def _why_nothing(run: Run) -> str:
-    """Return the reason why a run has no step; empty if the first one may still follow."""
+    """Return the reason why a run has no step; empty if the first step may still follow."""
     info = run.info
     if info is not None and info.config.get("capture") == "off":
         return "capture is off"

@@ -1,6 +1,7 @@
-"""A run as text: everything that is known of it.
+"""A run as text, in full.
 
-Every function returns text without a final newline; `style` says what the stream can show.
+Every function returns text without a final newline; `style` describes the capabilities of the
+stream.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def state_lines(
 
 
 def _traceback(summary: RunSummary, style: Style, *, everything: bool) -> list[str]:
-    """The end of a traceback, or the whole where everything is requested."""
+    """The end of a traceback, or all of it if everything is requested."""
     lines = summary.traceback.splitlines()
     left_out = 0 if everything else max(0, len(lines) - MAX_TRACEBACK)
     shown = [f"    {style.safe(line)}" for line in lines[left_out:]]

@@ -41,7 +41,7 @@ WORTH_NAMING = 0.0005
 MAX_PART = 40
 """Characters of the name of a part that was not observed; chosen by hand: half a line."""
 MAX_EFFECTS = 6
-"""Effects of one root that are named; chosen by hand."""
+"""Maximum number of named effects of a root cause; chosen by hand."""
 
 
 def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> str:
@@ -92,7 +92,7 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
 
 
 def _is_bare(summary: RunSummary) -> bool:
-    """Return whether a run has nothing to show: the script ended before it trained anything."""
+    """Return whether a run is empty because the script ended before any training."""
     told = summary.blind or summary.failures or summary.tool_errors or summary.damage
     return not (summary.run.steps or summary.run.workers or summary.findings or told)
 
@@ -198,9 +198,9 @@ def _problems(
     following: Sequence[str],
     first: str,
 ) -> list[str]:
-    """Return the lines on all root causes; `following` come below the first cause.
+    """Return the lines on all root causes.
 
-    `first` comes before the first cause.
+    The lines `first` are printed before the first cause, and `following` below it.
     """
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     errors = [s for s in roots if by_fingerprint[s.root].severity is Severity.ERROR]
@@ -261,7 +261,7 @@ _NOUNS = ((Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.IN
 
 
 def _names_ranks(finding: Finding) -> bool:
-    """Return whether ranks are to be added: not those that the message names itself."""
+    """Return whether ranks should be added, because the message does not name them."""
     return finding.workers not in ((), (0,)) and not re.search(r"\branks? \d", finding.message)
 
 

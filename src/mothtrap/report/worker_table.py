@@ -16,7 +16,7 @@ class WorkerTable(msgspec.Struct, frozen=True, kw_only=True):
     """Table of a job's workers, as text.
 
     Attributes:
-        coverage: number of workers that were seen, and the missing ones.
+        coverage: number of known workers, and the missing workers.
         head: titles of the columns.
         rows: a row for each worker.
         left_out: number of workers without a row.

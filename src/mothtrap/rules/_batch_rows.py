@@ -10,7 +10,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.window import Window
 
 MANY_ROWS = 16
-"""Rows whose mean describes the model rather than a single row; chosen by hand."""
+"""Number of rows whose mean describes the model rather than a single row; chosen by hand."""
 
 FEW_ROWS = 4
 """Batch size up to which one hard row causes a spike of loss and gradient; chosen by hand."""

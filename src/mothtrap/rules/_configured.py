@@ -18,7 +18,7 @@ def patterns(tensors: str) -> tuple[str, ...]:
 
 
 def needs_of(code: str, tensors: str, statistics: tuple[str, ...], every: int) -> tuple[Need, ...]:
-    """Return what a rule needs to check the named tensors; nothing if none are named.
+    """Return the needs of a rule that checks named tensors; empty if no tensors are named.
 
     Args:
         code: Code of the rule.

@@ -43,8 +43,8 @@ def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
 
 
 LASTING_STEPS = 50
-"""Least number of steps between two stretches of calls; chosen by hand: with large batches a single
-step has enough labels, and classes are learned one after the other."""
+"""Minimum number of steps between two stretches of calls; chosen by hand: with large batches, a
+single step has enough labels, and a model learns the classes one by one."""
 
 
 def two_stretches(calls: Sequence[LossCall], samples: int) -> tuple[list[LossCall], list[LossCall]]:

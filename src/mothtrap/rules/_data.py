@@ -8,7 +8,8 @@ from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.window import Floats, Window
 
 MOSTLY_ONE_VALUE = 0.9
-"""If one value has this share, the scale of a feature only shows how rare other values are."""
+"""If one value has this share, the scale of a feature depends only on the frequency of the other
+values."""
 
 
 def by_layer(window: Window) -> dict[str, list[DataTaken]]:

@@ -39,8 +39,8 @@ has learned: lagging averages did no harm. Chosen by hand."""
 class Evaluated:
     """Evaluations of one call site in a window, oldest first.
 
-    `value_E` are their finite losses, and `train_E` the mean training loss before each, NaN if
-    there was none. `last` is the latest evaluation.
+    `value_E` are their finite losses, and `train_E` the mean training loss before each, or NaN.
+    `last` is the latest evaluation.
     """
 
     step_E: Ints
@@ -62,7 +62,7 @@ def evaluated(window: Window) -> list[Evaluated]:
     """Return the evaluations by call site.
 
     Raises:
-        NotEnoughData: No evaluation loss was recorded, or none is finite.
+        NotEnoughData: No finite evaluation loss was recorded.
     """
     by_site: dict[str, list[Evaluation]] = {}
     for evaluation in window.seen(Evaluation):
@@ -77,7 +77,7 @@ def evaluated(window: Window) -> list[Evaluated]:
 
 
 def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evaluated]:
-    """Return the evaluations of training runs that keep the last model, not the best one.
+    """Return the evaluations of training runs that keep the last model, not the best model.
 
     Boosting with early stopping keeps its best round, and so does CatBoost: later rounds do no
     harm.
@@ -135,11 +135,11 @@ def of_new_rows(window: Window) -> list[Evaluated]:
 def settled(window: Window, every: list[Evaluated]) -> list[Evaluated]:
     """Return the evaluations that are not distorted by lagging averages of batch norms.
 
-    Earlier losses say nothing, because they rise and fall with the averages. Once an evaluation
-    shows that the model has learned, all later ones count.
+    Earlier losses are meaningless, because they rise and fall with the averages. Once an evaluation
+    shows that the model has learned, all later evaluations count.
 
     Raises:
-        NotEnoughData: There are none.
+        NotEnoughData: No evaluations are left.
     """
     found = []
     for one in every:

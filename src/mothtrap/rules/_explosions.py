@@ -69,7 +69,7 @@ def level(norm_S: Floats, persisting: int, limit: float) -> Explosion | None:
     for index in reaching[reaching >= HISTORY_STEPS][:MAX_CANDIDATES].tolist():
         reference = max(float(np.median(norm_S[:index])), floor)
         certain = _certain(norm_S, index, reference)
-        if lasting_S[index] >= limit * reference and not _ebbs(norm_S, certain):
+        if lasting_S[index] >= limit * reference and not _only_falls(norm_S, certain):
             return Explosion(
                 onset=rise_begins(np.maximum(norm_S, floor), certain),
                 last=index + persisting - 1,
@@ -107,7 +107,7 @@ def growth(norm_S: Floats, *, factor: float, total: float, steps: int) -> Explos
     return None
 
 
-def _ebbs(norm_S: Floats, index: int) -> bool:
+def _only_falls(norm_S: Floats, index: int) -> bool:
     """Return whether a norm that jumped in one step has only fallen since, like a spike."""
     tail_S = norm_S[index : index + EBB_STEPS]
     jumped = norm_S[index] >= EBB_JUMP * norm_S[index - 1]

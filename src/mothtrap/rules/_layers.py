@@ -15,17 +15,18 @@ LOOKUPS = ("Embedding", "EmbeddingBag")
 
 CANCELLED_RATIO = 1e-3
 """If the gradient of a bias is this much smaller than the gradient of its weight, a later operation
-such as a normalization cancels the bias; chosen by hand: usually the bias has the larger one."""
+such as a normalization cancels the bias; chosen by hand: usually the bias has the larger
+gradient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerGradients:
     """Root mean square per element of the gradients of layers over steps.
 
-    `rms_SL` has shape (S, L), with layers in the order of the optimizer. If a layer has a bias,
-    its gradient counts, because it is the error that arrives at the layer; otherwise the
-    gradient of the weight counts. `modules` names the layers, and `tensors` has one weight of
-    each. NaN = not captured.
+    `rms_SL` has shape (S, L), with layers in the order of the optimizer. If a layer has a bias, its
+    gradient counts, because it is the error that arrives at the layer; otherwise the gradient of
+    the weight counts. `modules` names the layers, and `tensors` contains one weight per layer. NaN
+    = not captured.
     """
 
     modules: tuple[str, ...]

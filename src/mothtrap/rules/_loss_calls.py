@@ -39,7 +39,7 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
 
     Raises:
         NotEnoughData: No loss was recorded.
-        NotApplicable: none of them is a class loss.
+        NotApplicable: no call is a class loss.
     """
     found = [
         call

@@ -12,7 +12,7 @@ from mothtrap.core.window import Floats, Ints, Series
 from mothtrap.rules._weights import Ratios
 
 JUMP_STEPS = 50
-"""Steps after the rate was reached in which it is held responsible for a jump of the loss."""
+"""A jump of the loss within this number of steps after the rate was reached is attributed to it."""
 SETTLED_STEPS = 50
 """Number of latest losses whose median is the current level; chosen by hand."""
 
@@ -69,7 +69,7 @@ class Course:
         return float(np.median(self.loss_S[-SETTLED_STEPS:]) / self.start)
 
     def after(self) -> int:
-        """Return the number of losses since the highest one after the rate was reached."""
+        """Return the number of losses since the highest loss after the rate was reached."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return len(self.loss_S) - self.place - 2 - int(np.argmax(part_S)) if len(part_S) else 0
 

@@ -82,7 +82,7 @@ def finite_part(series: Series) -> tuple[Ints, Floats]:
 
 
 def is_solved(window: Window) -> bool:
-    """Return whether every loss has reached about 0, so that nothing is left to learn."""
+    """Return whether every loss has nearly reached 0, so that there is nothing left to learn."""
     every = [finite_part(series)[1][-SOLVED_STEPS:] for series in window.scalars("loss")]
     return any(len(last_S) for last_S in every) and all(
         float(np.median(np.abs(last_S))) < NEGLIGIBLE for last_S in every if len(last_S)
@@ -124,7 +124,7 @@ def judge_series(
     """Call `judge` for every loss series, and report the worst verdict.
 
     Raises:
-        CannotJudge: No series could be judged; has the reason of the last one.
+        CannotJudge: No series could be evaluated; has the reason of the last series.
     """
     reasons: list[CannotJudge] = []
     judged: list[tuple[Judgment, Series]] = []

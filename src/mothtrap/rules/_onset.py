@@ -15,8 +15,8 @@ def rise_begins(values_S: Floats, seen: int) -> int:
     """Return the index of the first value that belongs to a rise.
 
     A level line followed by a straight rise is fitted to the logarithms of the values from the
-    lowest one up to `seen`. The rise begins at the bend with the smallest squared error. Values
-    before the lowest one (by medians of 3) were still falling.
+    lowest value up to `seen`. The rise begins at the bend with the smallest squared error. Values
+    before the lowest value (by medians of 3) were still falling.
 
     Args:
         values_S: Positive finite values, shape (S,).

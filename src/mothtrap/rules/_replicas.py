@@ -24,7 +24,7 @@ class Difference:
     Attributes:
         steps: Steps at which digests differ, ascending; the first is the onset.
         layers: Modules that differ at the onset, in the order of the model.
-        odd: Ranks outside of the largest group of equal ones; all ranks if no two are equal.
+        odd: Ranks outside of the largest group of equal ranks; all ranks if no two are equal.
         majority: Whether there is such a group.
         ranks: Number of ranks with digests at the onset.
         compared: Number of modules that could be compared.
@@ -41,12 +41,12 @@ class Difference:
 
     @property
     def onset(self) -> int:
-        """Return the first step at which the ranks may differ: the one after the last equal."""
+        """Return the step after the last equal step, where the ranks may begin to differ."""
         return self.steps[0] if self.last_equal is None else self.last_equal + 1
 
 
 def world_size(window: Window) -> int:
-    """Return the largest number of ranks that any rank reports; 1 if none does."""
+    """Return the largest number of ranks that any rank reports; 1 without reports."""
     parts = (window, *window.peers)
     return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
 

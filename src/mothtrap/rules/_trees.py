@@ -38,7 +38,7 @@ OF_BOOSTED = Need(
 """Everything that `boosted` reads."""
 OfFitT = TypeVar("OfFitT", BoostingEnded, ColumnsSeen, GradientsGiven)
 LATEST = 5
-"""Number of evaluations whose median is the current loss, because single ones are noisy."""
+"""Number of evaluations whose median is the current loss, because single evaluations are noisy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,7 +73,7 @@ class Boosted:
 
     @property
     def judged(self) -> Evaluated | None:
-        """The evaluation that early stopping would use: the last held-out one."""
+        """The evaluation that early stopping would use: the last evaluation of held-out data."""
         by_site = {one.last.site: one for one in self.evaluations}
         return next((by_site[site] for site in reversed(self.held_out) if site in by_site), None)
 
@@ -82,7 +82,7 @@ def boosted(window: Window) -> list[Boosted]:
     """Return the training runs of boosted trees.
 
     Raises:
-        NotEnoughData: There is none yet.
+        NotEnoughData: No boosting has begun.
     """
     found = window.once(_boosted)
     if not found:
@@ -91,14 +91,14 @@ def boosted(window: Window) -> list[Boosted]:
 
 
 def with_evaluation(one: Boosted) -> Evaluated:
-    """Return the evaluation that a training run is judged by.
+    """Return the evaluation by which to judge a training run.
 
     Raises:
         NotApplicable: The script passes no evaluation set.
         NotEnoughData: No loss of the evaluation set was recorded.
     """
     if not one.held_out:
-        raise NotApplicable("no evals: no evaluation set was passed")
+        raise NotApplicable("no evals were passed")
     if one.judged is None:
         raise NotEnoughData("no finite evaluation loss was recorded")
     return one.judged
@@ -119,7 +119,7 @@ def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None
     """Call `judge` for every training run, and report the worst finding.
 
     Raises:
-        CannotJudge: No training run could be judged; has the reason of the first one.
+        CannotJudge: No training run could be evaluated; has the reason of the first run.
     """
     found: list[Finding] = []
     reasons: list[CannotJudge] = []

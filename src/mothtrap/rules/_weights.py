@@ -16,10 +16,10 @@ from mothtrap.rules._losses import loss_location
 
 FIRST_STEPS = (0, 1, 2, 4, 8, 16, 32)
 EVERY_STEPS = 64
-"""Steps at which weights and their changes are sampled; chosen by hand: often while training
-begins, later so rarely that it costs next to nothing."""
+"""Steps at which weights and their changes are sampled; chosen by hand: often at the start of
+training, later so rarely that the cost is negligible."""
 CONVERGED = 1e-4
-"""A gradient below this share of its largest value moves nothing that matters. Chosen by hand: an
+"""A gradient below this share of its largest value is negligible. Chosen by hand: an
 exact fit in float32 ends at about 1e-6, and a weight that is reset keeps its gradient."""
 
 _LOOK = ("l2", "nan", "inf", "update_ratio")
@@ -37,7 +37,7 @@ GRADIENTS = Need(kinds=("gradient",), statistics=("l2",))
 class Ratios:
     """Update ratios of the weights with at least two axes, at sampled and applied steps.
 
-    `values_ST` is NaN if nothing was captured, and where the weight was 0 before. No row
+    `values_ST` is NaN where no change was captured, and where the weight was 0 before. No row
     is all NaN.
     """
 
@@ -54,7 +54,7 @@ class Ratios:
         return np.array([np.max(row_T[~np.isnan(row_T)]) for row_T in self.values_ST])
 
     def fastest(self, step: int, count: int = 3) -> tuple[str, ...]:
-        """Return the names of the weights that moved most at a sampled step, or the one before."""
+        """Return the names of the weights that moved most at or before a sampled step."""
         row = int(np.searchsorted(self.steps_S, step, side="right")) - 1
         row_T = self.values_ST[max(0, row)]
         order = np.argsort(-np.where(np.isnan(row_T), -1.0, row_T))[:count]
@@ -90,7 +90,7 @@ def optimizer_location(window: Window, optimizer: str) -> str | None:
     """Return the line that created an optimizer, or else the line that steps it.
 
     An optimizer that was created before `mothtrap.watch` has no known line of its creation. The
-    line of its loss is the last resort: under `watch` it is only the call of `Watch.step`.
+    line of its loss is the last resort: under `watch` it is only the call to `Watch.step`.
     """
     known = optimizer_facts(window).get(optimizer)
     return known.location if known and known.location else step_location(window, optimizer)
@@ -120,8 +120,8 @@ def weight_sizes(window: Window) -> Sizes | None:
     """Return the norms of weights at the steps that captured all; None if there are none.
 
     Weights that did not exist at the first step or started at 0 are left out, because there is
-    nothing to compare them with. So are single numbers, which may pass 0 on the way from a
-    random value to the learned one.
+    nothing to compare them with. Single numbers are left out, too, because they may pass 0 between
+    their random and their learned value.
     """
     found = window.matrix("weight", "l2")
     if found is None or not len(found):
@@ -144,8 +144,8 @@ def weight_sizes(window: Window) -> Sizes | None:
 def loss_level(window: Window, steps: int = 50) -> float | None:
     """Return the current loss as a share of the initial loss.
 
-    Of several losses, the one with the most steps is used. None if the share is meaningless:
-    with fewer than `steps` finite losses, negative losses, or an initial loss of 0.
+    If there are several losses, the loss with the most steps is used. None if the share is
+    meaningless: with fewer than `steps` finite losses, negative losses, or an initial loss of 0.
     """
     every = [series for series in window.scalars("loss") if len(series)]
     if not every:
@@ -162,7 +162,7 @@ def training_at(window: Window, ratios: Ratios) -> Bools:
     """Return whether each weight should have changed at each sample; shape (S, T).
 
     True if the gradient was above `CONVERGED` times its largest value and the learning rate
-    above a thousandth of its peak. An unknown rate counts as above.
+    above a thousandth of its peak. If the learning rate is unknown, only the gradient counts.
     """
     trains_ST = np.zeros(ratios.values_ST.shape, np.bool_)
     gradients = window.matrix("gradient", "l2")

@@ -150,9 +150,9 @@ class AccumulationNotAveraged(Rule):
         return self._finding(window, severity, steps_S, words, fixes, evidence, place)
 
     def _short_last_group(self, window: Window, counted: Series) -> Finding | None:
-        """Return a finding of a trainer that divides the rest of a pass by a full group's number.
+        """Report a trainer that divides the smaller last group of a pass like a full group.
 
-        Such a rest is rare, or it would not be a rest.
+        Such groups are rare by definition.
         """
         settings = [one for one in window.seen(TrainerSettings) if one.divides_by_all]
         if not settings:
@@ -227,7 +227,7 @@ def _terms(calls: list[LossCall]) -> list[list[LossCall]]:
 
 
 def _undivided_terms(calls: list[LossCall], reduction: str) -> int:
-    """Return how many terms are a `mean` or a `sum` that is never divided or weighted."""
+    """Count the terms that are a `mean` or a `sum` and are never divided or weighted."""
     return sum(all(_is_plain(call, reduction) for call in same) for same in _terms(calls))
 
 

@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 
 EARLY_LOOKS = 5
-"""First observations with which later ones are compared; chosen by hand."""
+"""Number of first observations with which later observations are compared; chosen by hand."""
 LEARNED = 0.5
 """A loss below this share of its first value counts as learned; chosen by hand."""
 
@@ -82,7 +82,7 @@ class ActivationGrowth(Rule):
     depth_ratio: float = threshold(
         1e3,
         unit="times the size of the first layer's output",
-        source="chosen by hand: PyTorch's default initialization ends 30x lower, at its biases",
+        source="chosen by hand: with PyTorch's default initialization, sizes stay above 1/30",
     )
     line_correlation: float = threshold(
         0.9, unit="correlation of log size and depth", source="chosen by hand"

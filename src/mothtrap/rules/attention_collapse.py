@@ -81,7 +81,7 @@ class AttentionCollapse(Rule):
     persisting_looks: int = threshold(3, unit="consecutive observations", source="chosen by hand")
     loss_share: float = threshold(0.5, unit="of the first loss", source="chosen by hand")
     even: float = threshold(
-        0.9999, unit="relative entropy", source="chosen by hand: healthy heads leave it quickly"
+        0.9999, unit="relative entropy", source="chosen by hand: healthy heads soon differ"
     )
     even_steps: int = threshold(500, unit="steps", source="chosen by hand")
 

@@ -95,7 +95,7 @@ class AttentionLogitGrowth(Rule):
 
     huge: float = threshold(500.0, unit="largest score", source="chosen by hand")
     large: float = threshold(
-        50.0, unit="largest score", source="Dehghani et al. 2023: divergence above it"
+        50.0, unit="largest score", source="Dehghani et al. 2023: training diverges above 50"
     )
     growing_steps: int = threshold(200, unit="steps", source="chosen by hand")
     growth_ratio: float = threshold(1.5, unit="times the earlier score", source="chosen by hand")
@@ -170,7 +170,7 @@ class AttentionLogitGrowth(Rule):
         )
 
     def _fault(self, look: AttentionLook) -> str:
-        """Return the fault in the scale of an attention layer; '' if there is none."""
+        """Return the fault in the scale of an attention layer; '' without a fault."""
         if look.scale is None or look.top_weight is None or look.scaled_top_weight is None:
             return ""
         root, top = float(look.width or 1) ** 0.5, look.top_weight

@@ -85,7 +85,7 @@ class BatchAsSequence(Rule):
             for module, every in seen.items()
         }
         if all(len(verdicts) < self.looks for verdicts in judged.values()):
-            raise NotEnoughData(f"fewer than {self.looks} steps show both the loss and the module")
+            raise NotEnoughData(f"fewer than {self.looks} steps have both the loss and the module")
         wrong = [
             module
             for module, found in judged.items()

@@ -37,9 +37,9 @@ class BatchnormAveragesLag(Rule):
     Fires:
         Warning when, in at least the last `evaluations` evaluations, more than `left` of the
         averages is their initial value and the evaluation loss exceeds the training loss by more
-        than `ratio` of it. No evaluation loss may be below `learned` of the first one, or of the
-        loss of guessing, unless more than `mostly` of the averages is their initial value and the
-        latest loss is the best.
+        than `ratio` of the training loss. No evaluation loss may be below `learned` of the first
+        one, or of the loss of guessing, unless more than `mostly` of the averages is their initial
+        value and the latest loss is the best.
 
     Stays quiet:
         If evaluation is as good as training, or was good at first (see `overfit`). For averages
@@ -94,7 +94,7 @@ class BatchnormAveragesLag(Rule):
             raise NotApplicable("several losses compete with each other")
         every = evaluated(window)
         if all(len(one.value_E) < self.evaluations for one in every):
-            raise NotEnoughData(f"no loss was evaluated {self.evaluations} times")
+            raise NotEnoughData(f"fewer than {self.evaluations} evaluations of one loss ran")
         slowest = min(slow, key=lambda norm: norm.momentum)
         found = [finding for one in every if (finding := self._judge(window, one, slowest))]
         return found[:1]

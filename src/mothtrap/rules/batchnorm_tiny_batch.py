@@ -31,7 +31,7 @@ class BatchnormTinyBatch(Rule):
 
     Fires:
         When a batch norm gets one sample in more than `share` of at least `forwards` observed
-        training forward calls: error, in a GAN a warning, because some GANs do so on purpose.
+        training forward calls: error, or a warning in a GAN, because some GANs do so on purpose.
         Warning for fewer than four samples. Warning also when the running statistics of an
         evaluation effectively average fewer than `worth` rows: with a high momentum they mostly
         come from the latest batch, and that batch was small.

@@ -103,7 +103,7 @@ class BoostingRateTooHigh(Rule):
         if rate > self.certain:
             return self._certain(window, one, rate)
         if one.loss is None and one.judged is None:
-            raise NotApplicable("no evals: the library computes no metric")
+            raise NotApplicable("no evals were passed, so no metric is computed")
         rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
         if rounds < self.rounds and not _stopped_at_once(one, rate):
             raise NotEnoughData(f"needs {self.rounds} rounds, saw {rounds}")

@@ -64,7 +64,7 @@ class BoostingRateTooLow(Rule):
         1.5, unit="rate times rounds", source=("chosen by hand: at 1.5, 22 % of the error remains")
     )
     still: float = threshold(
-        0.3, unit="of the fall of the loss in the first quarter", source="chosen by hand"
+        0.3, unit="of the decrease of the loss in the first quarter", source="chosen by hand"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -117,5 +117,5 @@ class BoostingRateTooLow(Rule):
                 values = np.append([judged.last.first], values)
             return f"{judged.last.operation} of {judged.last.site}", values
         if one.loss is None or not len(one.loss):
-            raise NotApplicable("no evals: the library computes no metric")
+            raise NotApplicable("no evals were passed, so no metric is computed")
         return "the training loss", one.loss.values_S

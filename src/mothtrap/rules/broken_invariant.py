@@ -41,7 +41,7 @@ class BrokenInvariant(Rule):
 
     What to do:
         - Check what changed since the healthy runs: the program, its configuration, or the data.
-        - Delete the invariant from the file if it need not hold.
+        - Delete the invariant from the file if it does not have to hold.
         - Learn the invariants again from new healthy runs if training changed on purpose.
 
     Example:
@@ -62,7 +62,7 @@ class BrokenInvariant(Rule):
         object.__setattr__(self, "needs", _needs(self.invariants))
 
     def check(self, window: Window) -> list[Finding]:
-        """Check every invariant; report the one that was violated first."""
+        """Check every invariant; report the invariant that was violated first."""
         if not self.invariants:
             raise NotApplicable("no invariants file was given")
         judged, broken = 0, list[Breach]()

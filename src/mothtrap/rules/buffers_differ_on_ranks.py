@@ -59,7 +59,7 @@ class BuffersDifferOnRanks(Rule):
     )
     compares = True
 
-    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: not a single reset")
+    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: skips one reset")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the buffers of all ranks, step by step."""

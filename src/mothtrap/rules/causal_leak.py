@@ -91,7 +91,7 @@ class CausalLeak(Rule):
     copying_ratio: float = threshold(
         0.3,
         unit="of the entropy of the tokens",
-        source="chosen by hand: language models stay above half of it",
+        source="chosen by hand: the loss of language models stays above half of it",
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -33,7 +33,7 @@ from mothtrap.rules._loss_calls import (
 from mothtrap.rules._losses import has_players
 
 ALL = 0.995
-"""Share from which the message says "all"."""
+"""Minimum share for which the message says "all"."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ClassImbalance(Rule):
     learned_share: float = threshold(
         0.7,
         unit="of all examples",
-        source="chosen by hand: below it, every class may still be misclassified",
+        source="chosen by hand: at a lower accuracy, every class may be misclassified",
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -209,7 +209,7 @@ class ClassImbalance(Rule):
         )
 
     def _harm(self, calls: list[LossCall], counts_K: Floats) -> str:
-        """Return words on a rare class that is mostly misclassified; empty if there is none."""
+        """Describe a rare class that is mostly misclassified; empty without such a class."""
         table_KK = confusion(late_calls(calls, self.samples))
         if table_KK is None or len(table_KK) != len(counts_K):
             return ""

@@ -44,10 +44,10 @@ class ClippingEveryStep(Rule):
         and at least one norm was above the threshold.
 
     Stays quiet:
-        If clipping shrinks gradients less, or only in the first steps. For calls that only
-        measure the norm. With optimizers of the Adam family, whose steps do not depend on the
-        gradient norm, it is a note. For clipping after the step if the gradients are used again,
-        by accumulation or by another optimizer.
+        If clipping shrinks gradients less, or only in the first steps. For calls that only measure
+        the norm. The finding is only a note with optimizers of the Adam family, whose steps do not
+        depend on the gradient norm. For clipping after the step if the gradients are used again, by
+        accumulation or by another optimizer.
 
     What to do:
         - PyTorch: Raise the clipping threshold to about the median norm (see the evidence), so

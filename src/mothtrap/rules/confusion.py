@@ -52,7 +52,7 @@ class Confusion(Rule):
 
     Stays quiet:
         While the model has not learned most classes or the loss still falls. For GANs, more than
-        20 classes, and multi-label targets. For a class confused with one that has more than
+        20 classes, and multi-label targets. For a class confused with a class that has more than
         `imbalance` times its labels (see `class_imbalance`).
 
     What to do:
@@ -102,7 +102,7 @@ class Confusion(Rule):
         10.0, unit="times the labels of the class", source="as in class_imbalance"
     )
     learned_share: float = threshold(
-        0.6, unit="of all examples", source="chosen by hand: below it, all classes are confused"
+        0.6, unit="of all examples", source="chosen by hand: below 0.6, all classes are confused"
     )
 
     def check(self, window: Window) -> list[Finding]:

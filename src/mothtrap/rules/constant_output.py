@@ -78,7 +78,7 @@ class ConstantOutput(Rule):
     passes = True
 
     constant_looks: int = threshold(
-        8, unit="consecutive checks", source="chosen by hand: zero layers differ within 3 steps"
+        8, unit="consecutive checks", source="chosen by hand: layers of zeros differ in 3 steps"
     )
     collapsed_share: float = threshold(
         0.1, unit="of the root mean square of the output", source="chosen by hand"
@@ -88,7 +88,7 @@ class ConstantOutput(Rule):
         0.05, unit="of the largest earlier spread", source="chosen by hand"
     )
     min_units: int = threshold(
-        8, unit="units", source="chosen by hand: fewer are predictions, which may be similar"
+        8, unit="units", source="chosen by hand: smaller outputs are often predictions"
     )
 
     def check(self, window: Window) -> list[Finding]:

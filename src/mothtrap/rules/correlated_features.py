@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
 
-PAIRS_TOLD = 5
+MAX_PAIRS = 5
 """Most pairs that a message names."""
 
 
@@ -90,7 +90,7 @@ class CorrelatedFeatures(Rule):
         if not len(repeated):
             return None
         pairs = [f"{int(partner_LF[0][place])} and {int(place)}" for place in repeated]
-        more = f" and {len(pairs) - PAIRS_TOLD} more" if len(pairs) > PAIRS_TOLD else ""
+        more = f" and {len(pairs) - MAX_PAIRS} more" if len(pairs) > MAX_PAIRS else ""
         last = looks[-1]
         return self.finding(
             window,
@@ -101,7 +101,7 @@ class CorrelatedFeatures(Rule):
             layers=(last.layer,),
             message=(
                 f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), these "
-                f"pairs duplicate each other: {', '.join(pairs[:PAIRS_TOLD])}{more}"
+                f"pairs duplicate each other: {', '.join(pairs[:MAX_PAIRS])}{more}"
             ),
             evidence={"pairs": len(pairs), "limit": self.correlation},
             location=last.location,

@@ -232,7 +232,7 @@ def _begin_of_end(steps_S: Ints, broken_S: Bools) -> float:
 
 
 def _persisting(held_S: Bools, samples: int) -> int | None:
-    """Return the start of the stretch that is still active, else of the first long one."""
+    """Return the start of the stretch that is still active, else of the first long stretch."""
     last = last_stretch(held_S)
     if last and last[1] - last[0] >= samples:
         return last[0]
@@ -252,6 +252,6 @@ def _units(tensor: TensorInfo) -> int:
 
 
 def _examples(tensor: TensorInfo) -> int:
-    """Return how many values of each unit one batch has."""
+    """Return the number of values of each unit in a batch."""
     units = max(1, _units(tensor))
     return max(1, math.prod(tensor.shape) // units)

@@ -94,7 +94,7 @@ class DisconnectedParameter(Rule):
     own_steps: int = threshold(
         20,
         unit="steps of the optimizer",
-        source="chosen by hand: alternating tasks and GAN players recur sooner",
+        source="chosen by hand: tasks or GAN players that alternate return sooner",
     )
 
     aside_share: float = threshold(
@@ -178,7 +178,7 @@ class DisconnectedParameter(Rule):
 
 
 def _cut_at(window: Window, layer: str | None) -> str | None:
-    """Return the line that detached the input of a layer, or of one inside it."""
+    """Return the line that detached the input of a layer, or of one of its sublayers."""
     for seen in window.seen(DataTaken):
         if layer and seen.cut_at is not None and f"{seen.layer}.".startswith(f"{layer}."):
             return seen.cut_at

@@ -47,8 +47,8 @@ class EarlyStoppingMisled(Rule):
         - CatBoost: Pass held-out rows, and pass them last: CatBoost uses the last `eval_set` for
           early stopping.
         - XGBoost: State which direction is better: `EarlyStopping(rounds, maximize=True)`.
-        - LightGBM: State which direction is better: the third value that a metric returns.
-        - CatBoost: State which direction is better: `is_max_optimal` of the metric.
+        - LightGBM: State which direction is better, as the third value that a metric returns.
+        - CatBoost: State which direction is better, in `is_max_optimal` of the metric.
 
     Example:
         xgboost.train(params, train, evals=[valid, train], early_stopping_rounds=20)

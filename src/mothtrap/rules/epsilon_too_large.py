@@ -33,10 +33,10 @@ class EpsilonTooLarge(Rule):
         much smaller and the model hardly learns.
 
     Fires:
-        Warning when, after `steps` captured steps, epsilon is at least `least` and at least
-        `ratio` times the root mean square of the gradient of every tensor (median over the
-        steps), and the loss has fallen by less than `fallen_share`. A smaller epsilon, as of the
-        defaults: when it is above the root mean square of the gradient for at least `most` of the
+        Warning when, after `steps` captured steps, epsilon is at least `least` and at least `ratio`
+        times the root mean square of the gradient of every tensor (median over the steps), and the
+        loss has fallen by less than `fallen_share`. Warning also for a smaller epsilon, such as the
+        default, when it is above the root mean square of the gradient for at least `most` of the
         parameters, in the first quarter of the captured steps and in all of them.
 
     Stays quiet:

@@ -66,7 +66,7 @@ class EpsilonUnderflow(Rule):
     explains = (*NOT_FINITE,)
 
     rounds_to_zero: float = threshold(
-        0.5, unit="of the smallest number", source="rounding to nearest, ties to even"
+        0.5, unit="of the smallest number of the dtype", source="rounding to nearest, ties to even"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -67,7 +67,7 @@ class EvalTableDiffers(Rule):
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         if not one.held_out:
-            raise NotApplicable("no evals: no evaluation set was passed")
+            raise NotApplicable("no evals were passed")
         for site in one.held_out:
             seen = one.differences.get(site)
             if seen is None:

@@ -70,7 +70,7 @@ class EvaluatedOnTraining(Rule):
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         began = one.began
         if not began.sites:
-            raise NotApplicable("no evals: no evaluation set was passed")
+            raise NotApplicable("no evals were passed")
         if not began.train_site or not self._copies(window).issuperset(one.held_out):
             return None
         sites = ", ".join(began.sites)

@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 SAMPLED = 1 << 16
-"""Maximum number of targets of a loss that an adapter looks at."""
+"""Maximum number of targets of a loss that an adapter inspects."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class EvaluationUnchanged(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the losses of each line that evaluates."""
-        copied = self._copy_stands_still(window)
+        copied = self._unchanged_copy(window)
         if copied is not None:
             return [copied]
         every = evaluated(window)
@@ -87,10 +87,10 @@ class EvaluationUnchanged(Rule):
             raise NotEnoughData(
                 f"fewer than {self.evaluations} evaluations have run at the same line"
             )
-        found = [self._finding(window, one) for one in long if self._stands_still(one)]
+        found = [self._finding(window, one) for one in long if self._is_unchanged(one)]
         return found[:1]
 
-    def _copy_stands_still(self, window: Window) -> Finding | None:
+    def _unchanged_copy(self, window: Window) -> Finding | None:
         """Return a finding about an evaluated copy of the model whose weights never change."""
         seen = list(window.seen(EvaluatedCopy))
         same = len({one.digest for one in seen}) == 1
@@ -106,14 +106,14 @@ class EvaluationUnchanged(Rule):
             last_step=last.step,
             count=len(seen),
             message=(
-                f"{last.module} is evaluated, a copy of the trained model, and has the same "
+                f"{last.module}, a copy of the trained model, is evaluated and has the same "
                 f"weights in all {len(seen)} evaluations from step {seen[0].step} to {last.step}"
             ),
             evidence={"evaluations": len(seen), "limit": self.evaluations},
             location=last.location,
         )
 
-    def _stands_still(self, one: Evaluated) -> bool:
+    def _is_unchanged(self, one: Evaluated) -> bool:
         value, last = float(one.value_E[-1]), one.last
         if not value or last.first != value or last.best != value or (one.value_E != value).any():
             return False

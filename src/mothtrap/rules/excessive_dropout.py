@@ -116,7 +116,7 @@ class ExcessiveDropout(Rule):
         )
 
     def _underfits(self, window: Window) -> bool:
-        """Return whether the training loss is far above that of evaluations, without dropout."""
+        """Return whether the training loss is far above evaluation losses, without dropout."""
         by_site: dict[str, list[Evaluation]] = {}
         for one in window.seen(Evaluation):
             by_site.setdefault(one.site, []).append(one)

@@ -30,8 +30,9 @@ class FrozenParameters(Rule):
 
     What it detects:
         A model whose parameters mostly have `requires_grad=False` (`trainable=False`), or that no
-        optimizer updates in a `GradientTape` loop, although they still have the framework's
-        default initialization, or that of a transformer made from its configuration.
+        optimizer updates in a `GradientTape` loop, although they still have the framework's default
+        initialization, or the initialization of a transformer that was created from its
+        configuration.
 
     Why it matters:
         Freezing keeps pretrained weights. Here the frozen weights are random, so the rest of the

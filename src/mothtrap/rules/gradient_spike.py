@@ -50,7 +50,8 @@ class GradientSpike(Rule):
 
     Stays quiet:
         In the first steps of training. For steps that loss scaling skips and explosions (GRD101).
-        With clipped gradients, in GANs, and for policies that draw their actions it is a note.
+        The finding is only a note with clipped gradients, in GANs, and for policies that draw their
+        actions.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step, to a few times its median:
@@ -115,7 +116,7 @@ class GradientSpike(Rule):
             (start, stop)
             for start, stop in stretches(high_S)
             if stop < len(norm_S)  # it has come back
-            and (stop - start <= LONGEST_STEPS or _ebbs(norm_S[start : stop + 1]))
+            and (stop - start <= LONGEST_STEPS or _only_falls(norm_S[start : stop + 1]))
         ]
         if not spikes:
             return None
@@ -182,8 +183,8 @@ class GradientSpike(Rule):
         return False
 
 
-def _ebbs(norm_S: Floats) -> bool:
-    """Return whether norms only fall after the first one."""
+def _only_falls(norm_S: Floats) -> bool:
+    """Return whether norms only fall after the first norm."""
     return bool(norm_S.argmax() == 0 and norm_S[-1] < 0.5 * norm_S[0])
 
 

@@ -265,7 +265,7 @@ class LearningRateTooHigh(Rule):
         )
 
     def _is_gradients_fault(self, window: Window, series: Series, rate_S: Floats) -> bool:
-        """Return whether the rate is a usual one for plain gradient descent."""
+        """Return whether the rate is usual for plain gradient descent."""
         known = [f for n, f in optimizer_facts(window).items() if n in series.optimizers]
         if not known or any(facts.second_moments for facts in known):
             return False

@@ -22,7 +22,7 @@ from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_
 STEADY = 0.3
 """Share of the largest rate above which a rate counts as steady; chosen by hand."""
 PARTS = 6
-"""Parts of equal length whose mean losses are compared; chosen by hand."""
+"""Number of equal parts whose mean losses are compared; chosen by hand."""
 CRAWL_FACTOR = 10.0
 """Factor by which the rate is raised first; chosen by hand."""
 

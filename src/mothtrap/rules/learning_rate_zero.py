@@ -55,9 +55,9 @@ class LearningRateZero(Rule):
     What to do:
         - PyTorch: Call `scheduler.step()` once per epoch if its arguments count epochs. To step
           it per batch, give `T_max`, `total_steps`, or `step_size` in batches.
-        - Keras: Give the schedule the number of steps, not of epochs (`decay_steps`), and
-          check the value that `LearningRateScheduler` returns.
-        - JAX: Give the schedule the number of updates, not of epochs (`decay_steps`,
+        - Keras: Give the schedule the number of steps, not the number of epochs (`decay_steps`),
+          and check the value that `LearningRateScheduler` returns.
+        - JAX: Give the schedule the number of updates, not the number of epochs (`decay_steps`,
           `transition_steps`).
         - PyTorch: Check the order of `optimizer.step()` and `scheduler.step()`, and the value
           of the schedule at step 0.

@@ -32,7 +32,7 @@ class LossArgumentsSwapped(Rule):
 
     Stays quiet:
         For symmetric losses such as squared errors, and for losses between two models
-        (distillation) whose values fit their places.
+        (distillation) whose values fit their arguments.
 
     What to do:
         - PyTorch: Give the loss the prediction first: `F.cross_entropy(model(x), labels)`. `kl_div`

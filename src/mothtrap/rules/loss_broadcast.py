@@ -20,16 +20,16 @@ class LossBroadcast(Rule):
     What it detects:
         An elementwise loss (squared, absolute, Huber ...) whose prediction and target have a
         different number of axes, have equal shapes without the axes of size 1, and give a result
-        larger than either: `(N, 1)` and `(N,)` give `(N, N)`. A metric of Keras that compares
+        larger than either: `(N, 1)` and `(N,)` give `(N, N)`. Also a Keras metric that compares
         them in this way.
 
     Why it matters:
-        Every prediction is compared with every target. The loss is then smallest at the mean of
-        all targets, and the model learns to predict this mean for every input. A metric says
-        nothing about the model then.
+        Every prediction is compared with every target. The loss is then smallest at the mean of all
+        targets, and the model learns to predict this mean for every input. A metric that is
+        computed this way says nothing about the model.
 
     Fires:
-        Error at the first such loss call. Warning if a loss of Keras compares one output of each
+        Error at the first such loss call. Warning if a Keras loss compares one output of each
         row, `(N, 1)`, with several targets, `(N, T)`: a recurrent layer that returns only its last
         output, or a last layer with too few units. Warning if a metric that is a function of the
         script compares `(N, 1)` with `(N,)`.

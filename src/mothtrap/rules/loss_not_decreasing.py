@@ -27,7 +27,7 @@ from mothtrap.rules._losses import (
 from mothtrap.rules._stretches import share_below
 
 WARM_RATIO = 0.1
-"""A rate below this share of the largest one belongs to the warm-up; chosen by hand."""
+"""A rate below this share of the largest rate belongs to the warm-up; chosen by hand."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class LossNotReturnedRule(Rule):
     needs = (Need(facts=(TrainerSettings,)), Need(facts=(LossNotReturned,)))
     explains = ("step_without_backward", "loss_not_decreasing", "stuck_at_chance")
 
-    calls: int = threshold(20, unit="calls", source="chosen by hand: some skip a bad batch")
+    calls: int = threshold(20, unit="calls", source="chosen by hand: scripts may skip a batch")
 
     def check(self, window: Window) -> list[Finding]:
         """Check the results of the training steps."""

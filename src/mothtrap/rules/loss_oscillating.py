@@ -65,7 +65,7 @@ class LossOscillating(Rule):
     turns: float = threshold(
         0.9,
         unit="of the steps",
-        source="pure noise turns in 2/3 of them; 0.9 over 60 steps is 4 standard errors above",
+        source="pure noise: 2/3 of the steps; 0.9 over 60 steps is 4 standard errors above",
     )
     swing: float = threshold(
         0.1,

@@ -90,7 +90,7 @@ class LossSpike(Rule):
     ratio: float = threshold(2.0, unit="times the median before", source="chosen by hand")
     height: float = threshold(0.2, unit="of the first loss", source="chosen by hand")
     lasting: float = threshold(
-        0.05, unit="of the first loss", source="chosen by hand: less is near the floor"
+        0.05, unit="of the first loss", source="chosen by hand: smaller jumps do little harm"
     )
     before: int = threshold(50, unit="steps", source="chosen by hand")
     after: int = threshold(30, unit="steps", source="chosen by hand: most spikes end sooner")

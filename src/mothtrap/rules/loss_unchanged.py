@@ -80,7 +80,7 @@ class LossUnchanged(Rule):
     )
 
     many_steps: int = threshold(
-        200, unit="steps", source="chosen by hand: nothing was learned in all of them"
+        200, unit="steps", source="chosen by hand: 200 steps without learning"
     )
 
     def check(self, window: Window) -> list[Finding]:

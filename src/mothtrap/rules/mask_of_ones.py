@@ -26,8 +26,8 @@ class MaskOfZerosAndOnes(Rule):
 
     Fires:
         Error when `nn.MultiheadAttention` or `scaled_dot_product_attention` gets a mask that
-        contains both 0 and 1 and no other number. In JAX, and in a program of Keras, also when a
-        script adds such a mask to the scores before a softmax.
+        contains both 0 and 1 and no other number. In JAX and Keras, also when a script adds such a
+        mask to the scores before a softmax.
 
     Stays quiet:
         Boolean masks. Masks of 0 and minus infinity. Other biases. Trained masks. In PyTorch,

@@ -35,7 +35,7 @@ class MemoryGrowth(Rule):
 
     Fires:
         When the mean of the last `window` steps exceeds the mean of the `window` steps before by
-        more than `increase` percent and `least_mib`, and each quarter is higher than the one
+        more than `increase` percent and `least_mib`, and each quarter is higher than the quarter
         before. The first `patience` steps do not count. Error for device memory, warning for
         process memory. Also a warning when the last `kept_losses` losses, or the graphs of the last
         `kept_evaluations` evaluations, are all still in memory.

@@ -40,13 +40,13 @@ class MetricContradictsLoss(Rule):
     What it detects:
         An accuracy that does not change, at or near 0. Or an accuracy, AUC, dice or IoU of the
         training data, or of the evaluation data if there is no other, that falls epoch after epoch.
-        The loss of the same data falls meanwhile. Or an accuracy that is lower than the loss
-        allows.
+        At the same time, the loss of the same data falls. Or an accuracy that is lower than the
+        loss allows.
 
     Why it matters:
-        One of the two is wrong. A metric that compares classes with probabilities, or numbers with
-        numbers, is never equal and says nothing about the model. A loss with the wrong sign, or
-        with swapped classes, trains the opposite of the goal.
+        Either the metric or the loss is wrong. An accuracy that compares classes with
+        probabilities, or numbers with numbers, finds no equal pair and says nothing about the
+        model. A loss with the wrong sign, or with swapped classes, trains the opposite of the goal.
 
     Fires:
         Warning when an accuracy below `low` does not change in the first epochs, at least
@@ -54,7 +54,7 @@ class MetricContradictsLoss(Rule):
         training data, the rank correlations of metric and epoch and of loss and epoch are at most
         -`rank_correlation`, the metric has lost `worse` of its value and is below `guessed`, and it
         did not improve on the validation data. Also when an evaluation accuracy is at least
-        `margin` below the lowest one that its cross-entropy allows, in the last `bounded`
+        `margin` below the lowest accuracy that its cross-entropy allows, in the last `bounded`
         evaluations: each wrong row adds ln 2 or more to the loss.
 
     Stays quiet:
@@ -69,8 +69,8 @@ class MetricContradictsLoss(Rule):
         - Keras: Check the metric: `Accuracy` compares classes with classes. For probabilities use
           `"accuracy"`, `BinaryAccuracy` or `SparseCategoricalAccuracy`.
         - Check the metric: an accuracy is meaningless for a regression; use `"mae"`.
-        - Check the sign of the loss: minimize a score for which greater is better as `1 - score`.
-        - Check which class the loss takes for 1: similar pairs, or dissimilar ones.
+        - Check the sign of the loss: if a greater score is better, minimize `1 - score`.
+        - Check which pairs the loss labels 1: similar or dissimilar pairs.
 
     Example:
         return dice_coef(y_true, y_pred)          # as a loss
@@ -94,18 +94,18 @@ class MetricContradictsLoss(Rule):
     low: float = threshold(
         0.05,
         unit="of the rows",
-        source="chosen by hand: a loss that falls by a third predicts more of 20 or fewer classes",
+        source="chosen by hand: with up to 20 classes, such a loss means a higher accuracy",
     )
     fall: float = threshold(1 / 3, unit="of the loss", source="chosen by hand")
     epochs: int = threshold(5, unit="epochs", source="chosen by hand")
     rank_correlation: float = threshold(
-        0.8, unit="of 1", source="chosen by hand: nearly every epoch"
+        0.8, unit="rank correlation", source="chosen by hand: nearly every epoch"
     )
     worse: float = threshold(0.2, unit="of the first value", source="chosen by hand")
     margin: float = threshold(0.15, unit="of the rows", source="chosen by hand")
     bounded: int = threshold(3, unit="evaluations", source="chosen by hand")
     guessed: float = threshold(
-        0.5, unit="of 1", source="two classes: above, it may be the share of the larger class"
+        0.5, unit="score", source="two classes: a higher score may be the larger class"
     )
 
     def check(self, window: Window) -> list[Finding]:

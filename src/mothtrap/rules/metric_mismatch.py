@@ -34,7 +34,7 @@ class MetricMismatch(Rule):
         their spread around 0.
 
     Stays quiet:
-        When a fitting metric is evaluated, too. Ranking. Custom metrics.
+        When a suitable metric is evaluated, too. Ranking. Custom metrics.
 
     What to do:
         - XGBoost: Evaluate two classes with `logloss`, `auc` or `aucpr`; several classes with

@@ -100,7 +100,7 @@ class NonfiniteActivation(Rule):
                 last_step=max(seen.step for seen in broken),
                 count=len({seen.step for seen in broken}),
                 layers=(first.module,),
-                message=_told(first, operation),
+                message=_in_words(first, operation),
                 evidence={
                     "nan": first.nan,
                     "inf": first.inf,
@@ -142,7 +142,7 @@ def _is_root(module: str) -> bool:
 
 
 def _place(first: NonfiniteModule, operation: FirstBadOperation | None) -> str | None:
-    """Return the line of the operation, else that of the module."""
+    """Return the line of the operation, else the line of the module."""
     return (operation.location if operation is not None else None) or first.location
 
 
@@ -150,7 +150,7 @@ def _was_given(first: NonfiniteModule) -> bool:
     return first.given and first.inputs_known
 
 
-def _told(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
+def _in_words(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
     if operation is not None and (_was_given(first) or not operation.module):
         part = "input" if _was_given(first) else "output"

@@ -180,7 +180,7 @@ def _operation(seen: FirstBadOperation) -> str:
     if seen.since is not None:
         where = f" in {seen.module}" if seen.module else ""
         between = f"between {seen.since} and {seen.operation}"
-        return f"it first appeared{where} {between}, in a result or in data given to them"
+        return f"it first appeared{where} {between}, in one of their results or inputs"
     return operation_in_words(seen)
 
 

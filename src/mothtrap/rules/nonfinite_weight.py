@@ -145,7 +145,7 @@ def _latest_look(window: Window, seen: int) -> int | None:
 
 
 def _destroyed(window: Window, seen: int) -> int:
-    """Return the first step with bad weights, which may precede the sampled one."""
+    """Return the first step with bad weights, which may precede the sampled step."""
     nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
     if nan is None or inf is None:
         return seen

@@ -47,7 +47,7 @@ class ObjectiveMismatch(Rule):
           for numbers.
         - scikit-learn: Choose the estimator for the labels: a classifier for classes, a regressor
           for numbers.
-        - Set the number of classes to that of the labels, and number them from 0:
+        - Set the number of classes to the number of distinct labels, and number the labels from 0:
           `sklearn.preprocessing.LabelEncoder`.
 
     Example:
@@ -134,5 +134,6 @@ class ObjectiveMismatch(Rule):
                 f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
             )
         if one.began.classes > distinct >= 2:
-            return f"{one.began.classes} classes are set, but {distinct} occur: {low:g} to {high:g}"
+            classes = f"{one.began.classes} classes are configured"
+            return f"{classes}, but only {distinct} occur: {low:g} to {high:g}"
         return ""

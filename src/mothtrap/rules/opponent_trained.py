@@ -57,13 +57,13 @@ class OpponentTrained(Rule):
     explains = ("loss_not_decreasing", "loss_oscillating", "loss_diverging")
 
     looks: int = threshold(16, unit="pairs of steps", source="chosen by hand")
-    mean: float = threshold(0.05, unit="of 1", source="half of that of a small GAN")
+    mean: float = threshold(0.05, unit="cosine", source="half of the cosine in a small GAN")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the gradients of optimizers that share parameters."""
         newest = {(one.wide, one.narrow): one for one in window.seen(OpposedOptimizers)}
         if not newest:
-            raise NotApplicable("no optimizer holds all parameters of another one")
+            raise NotApplicable("no optimizer has all parameters of another optimizer")
         found = [one for one in newest.values() if self._opposes(one)]
         return [self._finding(window, one) for one in found[:1]]
 

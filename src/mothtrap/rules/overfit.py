@@ -35,10 +35,10 @@ class Overfit(Rule):
     Fires:
         Warning when, in `patience` consecutive evaluations (1/20 of all if there are many) and not
         before step `start_step`, the evaluation loss exceeds the mean training loss since the
-        previous evaluation by more than `ratio` of it, is `rise` above its best, and has lost at
-        least `given_back` of all that it had gained. With `while_improving`, exceeding `ratio` is
-        enough, even if the evaluation loss falls. `site` restricts the rule to call sites whose
-        label contains these words.
+        previous evaluation by more than `ratio` of that mean, is `rise` above its best, and has
+        lost at least `given_back` of all that it had gained. With `while_improving`, exceeding
+        `ratio` is enough, even if the evaluation loss falls. `site` restricts the rule to call
+        sites whose label contains these words.
 
     Stays quiet:
         While the evaluation loss falls or stays near its best. A small loss near its minimum that
@@ -140,7 +140,7 @@ class Overfit(Rule):
         )
 
     def _has_risen(self, one: Evaluated) -> Bools:
-        """Return the evaluations above the best one while the training loss is lower."""
+        """Return the evaluations above the best evaluation while the training loss is lower."""
         best, value_E, train_E = one.last.best, one.value_E, one.train_E
         begin = one.start
         if one.last.guess is None:  # the first epoch may have learned nearly all

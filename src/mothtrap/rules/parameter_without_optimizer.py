@@ -22,7 +22,8 @@ OTHER_MODEL = (
 )
 MADE_ANEW = ("Create layers once, in `__init__` or `build`, and only call them in `call`.",)
 UNTRACKED = (
-    "Create weights with `self.add_weight(...)` in `build`: `trainable_variables` contains them.",
+    "Create weights with `self.add_weight(...)` in `build`, so that `trainable_variables` "
+    "contains them.",
     "Pass `trainable=False` if the variable should not change.",
 )
 
@@ -144,7 +145,7 @@ class ParameterWithoutOptimizer(Rule):
 
     def _reason(self, seen: UnownedParameter) -> str:
         if seen.made_anew:
-            return f": its line creates a new one in each step ({seen.made_anew} so far)"
+            return f": the line creates a new one in each step ({seen.made_anew} so far)"
         if seen.untracked:
             return ": no layer tracks it, so it is not among the model's weights"
         if seen.created_after_optimizer:
@@ -159,7 +160,7 @@ class ParameterWithoutOptimizer(Rule):
 
 
 def _advice(seen: UnownedParameter) -> tuple[str, ...] | None:
-    """Return the fixes; None for the rule's own."""
+    """Return the fixes; None for the rule's own fixes."""
     if seen.made_anew:
         return MADE_ANEW
     if seen.untracked:
@@ -179,7 +180,7 @@ def _message(idle: list[UnownedParameter], reason: str) -> str:
 
 
 def _location(window: Window, idle: list[UnownedParameter]) -> str | None:
-    """Return the line to change: that of the optimizer of another model, or of a later layer."""
+    """Return the line to change: the optimizer of another model, or a later layer."""
     made_at = {seen.location for seen in optimizer_facts(window).values() if seen.location}
     if len(made_at) == 1 and idle[0].model_untouched:
         return made_at.pop()

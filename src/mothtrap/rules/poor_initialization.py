@@ -18,9 +18,9 @@ from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._effects import NOT_FINITE
 
 LARGEST_GAIN = 2.0**0.5
-"""Gain of He initialization, the largest of the usual ones."""
+"""Gain of He initialization, the largest usual gain."""
 SMALLEST_GAIN = 3.0**-0.5
-"""Gain of PyTorch's default initialization of linear layers, the smallest of the usual ones."""
+"""Gain of PyTorch's default initialization of linear layers, the smallest usual gain."""
 MIN_FAN_IN = 8
 """Layers with fewer inputs are not checked for their gain: any scale may be intended."""
 LAYERS_NAMED = 10
@@ -56,12 +56,12 @@ class PoorInitialization(Rule):
         fewer than 8 inputs. Sine networks.
 
     What to do:
-        - PyTorch: Use the initialization for your activation: `nn.init.kaiming_normal_` for ReLU,
-          `nn.init.xavier_uniform_` for tanh or sigmoid.
-        - Keras: Use the initialization for your activation: `kernel_initializer="he_normal"` for
-          ReLU, the default `"glorot_uniform"` for tanh or sigmoid.
-        - JAX: Use the initialization for your activation: `jax.nn.initializers.he_normal()` for
-          ReLU, `glorot_uniform()` for tanh or sigmoid.
+        - PyTorch: Use the initialization that fits your activation: `nn.init.kaiming_normal_` for
+          ReLU, `nn.init.xavier_uniform_` for tanh or sigmoid.
+        - Keras: Use the initialization that fits your activation: `kernel_initializer="he_normal"`
+          for ReLU, the default `"glorot_uniform"` for tanh or sigmoid.
+        - JAX: Use the initialization that fits your activation: `jax.nn.initializers.he_normal()`
+          for ReLU, `glorot_uniform()` for tanh or sigmoid.
         - PyTorch: Or keep PyTorch's default initialization.
         - Put normalization layers between the layers of deep networks.
 
@@ -120,7 +120,7 @@ class PoorInitialization(Rule):
     )
     steps: int = threshold(10, unit="first steps", source="a common default")
     layer_regex: str = threshold(
-        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
+        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all layers"
     )
 
     def check(self, window: Window) -> list[Finding]:

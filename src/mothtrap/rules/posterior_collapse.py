@@ -89,7 +89,7 @@ class PosteriorCollapse(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Check every model with a reconstruction and two outputs of one shape."""
+        """Check every model with a reconstruction and two outputs of equal shape."""
         roots: dict[str, dict[str, Looks]] = {}
         for look in window.seen(OutputSpread):
             if look.inputs_differ:
@@ -123,7 +123,7 @@ class PosteriorCollapse(Rule):
         return all(look.rms < self.small for look in looks)
 
     def _vanished(self, late: Looks, by_place: dict[str, Looks]) -> bool:
-        """Return whether an output has shrunk so far that a row is told by nothing but noise."""
+        """Return whether an output has shrunk so far that rows differ only by noise."""
         first = by_place[late[0].place][0].rms
         return all(look.rms < min(self.tiny, self.shrunk * first) for look in late)
 
@@ -154,12 +154,12 @@ class PosteriorCollapse(Rule):
 
 
 def _of_another_shape(outputs: Iterable[Looks], pair: tuple[Looks, Looks]) -> Looks | None:
-    """Return the first output whose shape is not that of the code."""
+    """Return the first output whose shape differs from the shape of the code."""
     return next((looks for looks in outputs if looks[0].shape != pair[0][0].shape), None)
 
 
 def _of_one_shape(outputs: list[Looks]) -> tuple[Looks, Looks] | None:
-    """Return the first two outputs of one shape (rows, units, ...)."""
+    """Return the first two outputs of equal shape (rows, units, ...)."""
     for number, first in enumerate(outputs):
         for second in outputs[number + 1 :]:
             if first[-1].shape == second[-1].shape and len(first[-1].shape) > 1:

@@ -17,8 +17,8 @@ Stalls = Mapping[int, WorkerStalled]
 Ends = Mapping[int, WorkerEnded]
 Silences = Mapping[int, WorkerSilent]
 STILL_S = 4.0
-"""Time for which ranks must have waited in one collective; chosen by hand: rank states are
-recorded at different moments."""
+"""Minimum time that ranks must have waited in a collective; chosen by hand: rank states are
+recorded at different times."""
 SETTLED_S = 5.0
 """Time for which ranks must still wait after another rank has ended; chosen by hand, five
 updates of their states."""

@@ -85,7 +85,7 @@ class RepeatedBatch(Rule):
 
     batches: int = threshold(
         3,
-        unit="batches that repeat earlier ones of the pass",
+        unit="batches that repeat an earlier batch of the pass",
         source="chosen by hand: files listed twice",
     )
     share: float = threshold(0.1, unit="of the batches of the pass", source="chosen by hand")
@@ -147,7 +147,7 @@ class RepeatedBatch(Rule):
             count=worst.steps,
             message=(
                 f"{worst.steps} consecutive steps trained on the same batch of {worst.loader}, "
-                f"which returned {worst.unused} other batches meanwhile: they were not used"
+                f"which returned {worst.unused} other batches that were not used"
             ),
             fixes=(
                 "Call the model with the batch of the loop: `for x, y in loader: model(x)`. The "
@@ -188,8 +188,8 @@ class RepeatedBatch(Rule):
             last_step=max(found.step for found in stuck),
             count=max(found.batches for found in stuck),
             message=(
-                f"{first.loader} returned the same batch {first.batches} times in a row, and no "
-                "other: training sees only this batch"
+                f"{first.loader} returned the same batch {first.batches} times in a row and no "
+                "other batch, so the model trains only on this batch"
             ),
             fixes=tuple(fix for fix in self.fixes(window) if "worker" not in fix),
             evidence={"batches": first.batches, "limit": self.single},
@@ -221,7 +221,7 @@ class RepeatedBatch(Rule):
         )
 
     def _fixes(self, window: Window, found: BatchesLoaded) -> tuple[str, ...]:
-        """Return the advice that fits: on workers only where they read one stream."""
+        """Return the fitting advice: about workers only if they read the same stream."""
         fixes = self.fixes(window)
         if found.sampler == "iterable":
             return fixes

@@ -17,13 +17,13 @@ class RestoreWithoutEffect(Rule):
     """Weights are restored from a state that was never copied.
 
     What it detects:
-        A call of `load_state_dict` with a state that `state_dict` returned some steps earlier and
+        A call to `load_state_dict` with a state that `state_dict` returned some steps earlier and
         that still contains the model's own tensors.
 
     Why it matters:
         `state_dict` returns the weights of the model, not a copy. Training changes them in place,
         so the saved state always equals the current weights. Loading it changes nothing: the model
-        ends with its last weights, not its best ones.
+        ends with its last weights, not its best weights.
 
     Fires:
         Warning at each model for which this happens.

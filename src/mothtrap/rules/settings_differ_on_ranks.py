@@ -105,7 +105,7 @@ class SettingsDifferOnRanks(Rule):
 
 
 def _first_difference(settings: Settings) -> tuple[str, tuple[str, ...], dict[int, str]] | None:
-    """Return the different setting, its parameters, and the first one's value by rank."""
+    """Return the different setting, its parameters, and the value of the first by rank."""
     rates = {
         rank: {name: f"{rate:g}" for name, rate in own.rates.items()}
         for rank, own in settings.items()

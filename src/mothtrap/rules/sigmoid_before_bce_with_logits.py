@@ -98,7 +98,7 @@ class SigmoidBeforeBceWithLogits(Rule):
 
 
 def _has_two_sigmoids(call: LossCall) -> bool:
-    """Return whether a sigmoid, the loss's own or the one before it, receives another's output."""
+    """Return whether a sigmoid in or before the loss receives the output of another sigmoid."""
     values = [name for name in call.chain if name not in TRANSPARENT]
     needed = 1 if call.operation == LOSS else 2
     return values[:needed] == ["sigmoid"] * needed

@@ -139,7 +139,7 @@ class SingleFeatureDominates(Rule):
         )
 
     def _perfect(self, window: Window, one: Boosted, site: str) -> str:
-        """Return a description of a nearly perfect first evaluation, '' if there is none."""
+        """Describe a nearly perfect first evaluation; '' without such an evaluation."""
         for name in one.began.metrics:
             sort = kind(name)
             series = next((s for s in window.scalars(name, Mode.EVAL) if s.of == site), None)
@@ -174,7 +174,7 @@ class SingleFeatureDominates(Rule):
         return last / table.label_std <= left + math.sqrt(1 - self.explained)
 
     def _separates(self, one: Boosted, series: Series) -> bool:
-        """Return whether a two-class loss is as low as that of trees that are always right.
+        """Return whether a two-class loss is as low as with trees that are always right.
 
         Such trees move the margin of each row by the learning rate over the probability of its
         class, which is a Newton step. The first margin follows from the share of its class.

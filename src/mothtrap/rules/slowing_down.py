@@ -25,8 +25,8 @@ OF_THE_SCRIPT = {
     OPTIMIZER: "the optimizer's step",
     OTHER: "the script's code between the steps",
 }
-"""Phases that take longer because something grows. A forward pass also takes longer on purpose,
-with larger inputs, or because the processor was slowed down."""
+"""Phases that take longer because something grows. A forward pass can also take longer because of
+larger inputs, or because the processor was slowed down."""
 
 
 @dataclass(frozen=True)

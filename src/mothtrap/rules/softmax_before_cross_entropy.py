@@ -92,7 +92,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     calls: int = threshold(
         2,
-        unit="calls from one line whose rows are probabilities",
+        unit="calls from one line with probabilities as rows",
         source="chosen by hand: one batch may lie on the simplex by chance",
     )
 

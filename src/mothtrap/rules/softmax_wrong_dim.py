@@ -112,7 +112,7 @@ class SoftmaxWrongDim(Rule):
 
 
 def _wrong_size(call: LossCall) -> tuple[int, int] | None:
-    """Return the size of the axis of a softmax and that of the classes, where they differ."""
+    """Return the sizes of a softmax axis and of the class axis, if they differ."""
     shape = call.prediction_shape or ()
     if call.operation in ("cross_entropy", "nll") and call.reduction is not None:
         expected = call.classes

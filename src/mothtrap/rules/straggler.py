@@ -108,7 +108,7 @@ class Straggler(Rule):
         return self._findings(window, steps, slow, paces)
 
     def _slow(self, paces: Mapping[int, WorkerPace]) -> int | None:
-        """Return the rank that the others wait for, if there is one."""
+        """Return the rank that the others wait for, if any."""
         worker = max(paces, key=lambda rank: paces[rank].own_s)
         others_s = np.median([pace.own_s for rank, pace in paces.items() if rank != worker])
         own_s, step_s = paces[worker].own_s, paces[worker].step_s
@@ -184,7 +184,7 @@ def _phases(part: Window, since: int) -> dict[str, float]:
 
 
 def _compared(paces: Paces) -> list[int]:
-    """Return the steps that nearly all workers have observed: one may have stopped to train."""
+    """Return the steps that nearly all workers have observed; one may have stopped training."""
     counts = Counter(step for own in paces.values() for step in own)
     return sorted(step for step, count in counts.items() if count >= nearly_all(len(paces)))
 

@@ -98,10 +98,10 @@ class StuckAtChance(Rule):
         250, unit="steps of a loss that still falls to that level", source="chosen by hand"
     )
     below_ratio: float = threshold(
-        0.98, unit="of the level of guessing", source="chosen by hand: below, it learns"
+        0.98, unit="of the loss of guessing", source="chosen by hand: below, it learns"
     )
     above_ratio: float = threshold(
-        1.10, unit="of the level of guessing", source="chosen by hand: noise of guessing"
+        1.10, unit="of the loss of guessing", source="chosen by hand: noise of guessing"
     )
     constant_spread: float = threshold(
         0.02,
@@ -207,7 +207,7 @@ def _label_counts(calls: list[LossCall]) -> Floats:
 
     Raises:
         NotEnoughData: no labels were sampled.
-        NotApplicable: every call has one class only.
+        NotApplicable: every call has only one class.
     """
     sampled = [call.label_counts for call in calls if call.label_counts]
     if not sampled:

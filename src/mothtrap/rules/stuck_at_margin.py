@@ -57,9 +57,9 @@ class StuckAtMargin(Rule):
     needs = (Need(facts=(MarginLoss,)),)
     explains = (*UNLEARNED, "constant_output", "labels_unrelated", "vanishing_gradient")
 
-    calls: int = threshold(200, unit="calls of the loss", source="chosen by hand")
+    calls: int = threshold(200, unit="calls to the loss", source="chosen by hand")
     worthless_calls: int = threshold(
-        600, unit="calls of the loss", source="chosen by hand: slow training leaves it before"
+        600, unit="calls to the loss", source="chosen by hand: slow training leaves the margin"
     )
     below: float = threshold(0.98, unit="of the margin", source="chosen by hand")
     above: float = threshold(1.1, unit="of the margin", source="chosen by hand: noise of batches")
@@ -72,7 +72,7 @@ class StuckAtMargin(Rule):
         if not seen:
             raise NotApplicable("no value of a loss with a margin was recorded")
         if max(every[-1].calls for every in seen.values()) < self.calls:
-            raise NotEnoughData(f"needs {self.calls} calls of a loss with a margin")
+            raise NotEnoughData(f"needs {self.calls} calls to a loss with a margin")
         found = [self._judge(window, every) for every in seen.values()]
         return [finding for finding in found if finding is not None][:1]
 

@@ -179,7 +179,7 @@ class TokenRatio(Rule):
         limit: float,
     ) -> Finding:
         masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window, seen)
-        drowned = of_rows and _says_the_same(window)
+        drowned = of_rows and _has_equal_outputs(window)
         counts = bool(_counting_padding(window)) and not masked
         out = "; the loss ignores them" if masked else ""
         if counts:
@@ -208,7 +208,7 @@ class TokenRatio(Rule):
     def _advice(
         self, window: Window, *, is_note: bool, drowned: bool, counts: bool
     ) -> tuple[str, ...] | None:
-        """Return the fixes; None for the rule's own."""
+        """Return the fixes; None for the rule's own fixes."""
         every = self.fixes(window)
         if drowned:
             return tuple(fix for fix in every if fix.startswith(SKIPS)) + every[:1]
@@ -218,7 +218,7 @@ class TokenRatio(Rule):
         return every[:1] if is_note else None
 
 
-def _says_the_same(window: Window) -> bool:
+def _has_equal_outputs(window: Window) -> bool:
     """Return whether the latest outputs of a model are nearly the same for different rows."""
     every = [look for look in window.seen(OutputSpread) if look.inputs_differ]
     latest = [
@@ -230,7 +230,7 @@ def _says_the_same(window: Window) -> bool:
 
 
 def _is_of_whole_sequences(window: Window, seen: list[TokenShares]) -> bool:
-    """Return whether all losses of classes that training computes have one label a sequence."""
+    """Return whether all class losses in training have one label per sequence."""
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
     tokens = {shares.step: shares.count for shares in seen}
     rows = [(call.prediction_shape, tokens[call.step]) for call in calls if call.step in tokens]

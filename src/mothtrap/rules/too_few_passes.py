@@ -49,7 +49,7 @@ class TooFewPasses(Rule):
     code = "EST951"
     needs = (Need(facts=(EstimatorFitted,)),)
 
-    falling: float = threshold(0.05, unit="of the loss before", source="chosen by hand")
+    falling: float = threshold(0.05, unit="of the earlier loss", source="chosen by hand")
     late: int = threshold(10, unit="passes", source="chosen by hand, like n_iter_no_change")
 
     def check(self, window: Window) -> list[Finding]:

@@ -47,7 +47,7 @@ class TooLittleData(Rule):
 
     What to do:
         - Get more data, or augment the existing data.
-        - Begin with a model that was trained on other data, and train its last layer.
+        - Start from a pretrained model, and train only its last layer.
         - Use a smaller model, weight decay or dropout, and stop when the evaluation loss is lowest.
         - Use cross-validation: a single small split is not reliable.
 
@@ -124,7 +124,7 @@ def _samples(window: Window) -> tuple[int, str | None] | None:
 
 
 def _classes(window: Window) -> int:
-    """Return the number of classes seen in the targets; 0 if there are none."""
+    """Return the number of classes in the targets, or 0."""
     classes = 0
     for order in window.seen(TargetOrder):
         if len(set(order.counts)) > 1:  # else they number the rows of a batch
@@ -134,7 +134,7 @@ def _classes(window: Window) -> int:
 
 
 def _labels_per_sample(window: Window) -> float:
-    """Return the least number of labels of one sample in a training loss; 1 if unknown."""
+    """Return the minimum number of labels per sample in a training loss; 1 if unknown."""
     trained = {order.loader for order in window.seen(TargetOrder)}
     rows = max(
         (one.batch_size or 0 for one in window.seen(LoaderBegan) if one.loader in trained),
@@ -156,7 +156,7 @@ def _parameters(window: Window) -> int:
 def _gap(window: Window) -> float:
     """Return the latest evaluation losses relative to the training losses before them.
 
-    Both are means over rows, even if the evaluation adds up what training averages.
+    Both are means over rows, even if the evaluation sums a loss that training averages.
     """
     try:
         [seen] = evaluated(window)

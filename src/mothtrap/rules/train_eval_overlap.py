@@ -205,7 +205,7 @@ class TrainEvalOverlap(Rule):
         )
 
     def _reshuffled(self, window: Window, one: SplitReshuffled) -> Finding:
-        """Check for parts of one shuffle: sooner or later every row is in both."""
+        """Check for parts of one shuffle: sooner or later, every row is in both parts."""
         return self.finding(
             window,
             severity=Severity.ERROR,
@@ -233,10 +233,10 @@ class TrainEvalOverlap(Rule):
                 at_first = len(np.intersect1d(unpack(before.evaluated), trained_N))
                 if shared < max(self.rows, self.low_share * len(evaluated_N)) or at_first:
                     continue
-                return self._split_anew(window, now, resumed.step, shared, len(evaluated_N))
+                return self._split_differently(window, now, resumed.step, shared, len(evaluated_N))
         return None
 
-    def _split_anew(
+    def _split_differently(
         self, window: Window, now: SplitDrawn, resumed: int, shared: int, evaluated: int
     ) -> Finding:
         return self.finding(
@@ -287,6 +287,6 @@ class TrainEvalOverlap(Rule):
 
 
 def _pictured(window: Window, module: str) -> bool:
-    """Return whether a module is evaluated on one batch only, and nothing is computed from it."""
+    """Return whether a module is evaluated on only one batch, and no loss is computed."""
     phases = [phase for phase in window.seen(EvaluationPhase) if phase.module == module]
     return bool(phases) and all(p.forwards == 1 and p.labelled == 0 for p in phases)

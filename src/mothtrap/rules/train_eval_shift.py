@@ -81,7 +81,7 @@ class TrainEvalShift(Rule):
     )
 
     share: float = threshold(
-        1 / 3, unit="of the evaluations", source="chosen by hand: others may be from training data"
+        1 / 3, unit="of the evaluations", source="chosen by hand: others may use training data"
     )
     warning_ratio: float = threshold(
         2.5,
@@ -100,7 +100,7 @@ class TrainEvalShift(Rule):
     far_ratio: float = threshold(
         20.0,
         unit="times the standard deviation in training",
-        source="chosen by hand: other units, as for pixels from 0 to 255",
+        source="chosen by hand: different units, such as pixels from 0 to 255",
     )
     far_rows: int = threshold(64, unit="rows", source="chosen by hand")
     rows: int = threshold(
@@ -134,7 +134,7 @@ class TrainEvalShift(Rule):
         return findings
 
     def _are_few(self, every: list[InputDistribution]) -> bool:
-        """Return whether an argument was seen on both sides, on one of them in too few rows."""
+        """Return whether an argument occurs in training and evaluation, but in too few rows."""
         train = sum(one.rows for one in every if one.mode is Mode.TRAIN)
         by_step: dict[int, int] = defaultdict(int)
         for one in every:
@@ -206,7 +206,7 @@ class TrainEvalShift(Rule):
 
 
 def _together(calls: Iterable[InputDistribution]) -> _Scale | None:
-    """Return the scale of several calls as if they were one call."""
+    """Combine the scales of several calls into one scale."""
     every = list(calls)
     rows = sum(one.rows for one in every)
     if not rows:

@@ -157,7 +157,7 @@ class TrainModeInEvaluation(Rule):
         )
 
     def _are_tests(self, window: Window, phases: list[EvaluationPhase]) -> bool:
-        """Return whether each of a few evaluations measures a trained model in one forward."""
+        """Return whether a few evaluations, of one forward pass each, measure a trained model."""
         if has_players(window) or any(phase.steps < self.trained for phase in phases):
             return False
         if all(phase.labelled for phase in phases):

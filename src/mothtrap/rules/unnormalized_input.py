@@ -43,10 +43,10 @@ class UnnormalizedInput(Rule):
 
     Fires:
         Warning when, in `looks` sampled batches, the root mean square of the data is above
-        `large_rms`, or that of one feature above `large_feature_rms`, and the output of the layer
-        with its weights is above `large_effect`. Also when the nonzero values are below
-        `small_rms`. With `threshold_mean`, also when the absolute mean of the data, or of the
-        channel `channel` (counted from 1), exceeds it over at least `threshold_samples` rows.
+        `large_rms`, or the root mean square of one feature above `large_feature_rms`, and the
+        output of the layer with its weights is above `large_effect`. Also when the nonzero values
+        are below `small_rms`. With `threshold_mean`, also when the absolute mean of the data, or of
+        the channel `channel` (counted from 1), exceeds it over at least `threshold_samples` rows.
         `layer_regex` selects the layers by path.
 
     Stays quiet:
@@ -123,10 +123,10 @@ class UnnormalizedInput(Rule):
     channel: int = threshold(
         10**9,
         unit="channel whose mean is checked, from 1",
-        source="chosen by hand: beyond the last one: all channels together",
+        source="chosen by hand: no such channel, so all channels are checked together",
     )
     layer_regex: str = threshold(
-        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
+        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all layers"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -84,7 +84,7 @@ class UnscaledWeights(Rule):
         present = {label: count for label, count in enumerate(table.label_counts) if count}
         kinds = [kind(name) for name in one.began.metrics]
         if not kinds:
-            raise NotApplicable("no evals: the library computes no metric")
+            raise NotApplicable("no evals were passed, so no metric is computed")
         if len(present) < 2:
             raise NotApplicable("all rows belong to one class")
         rarest = min(present, key=lambda label: present[label])

@@ -23,7 +23,8 @@ from mothtrap.rules._losses import has_players
 SHOWN = 5
 """Largest number of classes that a message names."""
 FIRST, KEPT = 16, 272
-"""Loss calls that a window keeps: the first ones, and in total. Calls in between may be missing."""
+"""Maximum number of loss calls in a window: the first calls, and in total. Calls in between may be
+missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +101,7 @@ class UnseenClasses(Rule):
     chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the classes of every evaluation with those of training."""
+        """Compare the classes of every evaluation with the training classes."""
         tables = list(window.seen(TableSeen))
         if tables:
             trained, evaluated = _of_tables(tables)

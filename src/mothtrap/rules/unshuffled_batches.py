@@ -107,7 +107,7 @@ class UnshuffledBatches(Rule):
     value_blocks: int = threshold(
         16,
         unit="batches of numeric targets",
-        source="chosen by hand: as many as are needed to see that a model makes its own targets",
+        source="chosen by hand: enough to recognize a model that computes its own targets",
     )
     between_share: float = threshold(
         0.5,
@@ -230,7 +230,7 @@ def _between(counts_BK: Floats) -> tuple[float, float]:
     """Return the share of class variation between batches, and its normal deviate.
 
     The share is Cramer's V squared of the table of batches and classes, minus its value by
-    chance. The normal deviate of its chi-squared is that of Wilson and Hilferty (1931).
+    chance. The normal deviate of its chi-squared follows Wilson and Hilferty (1931).
     """
     total = float(counts_BK.sum())
     expected_BK = counts_BK.sum(axis=1, keepdims=True) * counts_BK.sum(axis=0) / total

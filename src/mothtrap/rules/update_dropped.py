@@ -103,7 +103,7 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
     """Return the message, and the fixes that the docstring does not have."""
     function = f"`{seen.function}`"
     if seen.why == "unchanged":
-        return f"{function} returns its input weights: the updated ones are lost", (
+        return f"{function} returns its input weights: the updated weights are lost", (
             "Return the result of `optax.apply_updates(params, updates)`, or of "
             "`state.apply_gradients(grads=grads)`: neither changes its arguments.",
         )
@@ -127,8 +127,8 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
     if seen.why == "not returned":
         return (
             f"{function} computed new `{seen.state}` in each of {seen.calls} calls, but did not "
-            "return them: evaluations use the initial ones",
-            (f'Return the new ones: `state.replace({seen.state}=updates["{seen.state}"])`.',),
+            "return them: evaluations use the initial values",
+            (f'Return the new values: `state.replace({seen.state}=updates["{seen.state}"])`.',),
         )
     if seen.state:
         return (

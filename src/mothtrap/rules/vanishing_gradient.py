@@ -62,7 +62,7 @@ FIX_OF_FACTOR = (
 
 MAD_TO_STD = 1.4826
 MIN_SURE = 2.0
-"""Standard deviations of a loss; the median of the first five losses has about 0.6 of one."""
+"""Number of standard deviations of a loss; the median of five losses has about 0.6 of one."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class VanishingGradient(Rule):
     ratio_limit: float = threshold(
         1e-3,
         unit="of the last layers' gradient",
-        source="measured: nets of 4 to 20 layers that learn are above 4e-3 by step 100",
+        source="measured: networks of 4 to 20 layers that learn are above 4e-3 by step 100",
     )
     error_ratio: float = threshold(
         1e-5, unit="of the last layers' gradient", source="measured: no net below it learned"
@@ -162,7 +162,7 @@ class VanishingGradient(Rule):
     stuck_limit: float = threshold(
         4e-3,
         unit="of the last layers' gradient",
-        source="measured: as for `ratio_limit`; three layers of sigmoids at chance have 2e-3",
+        source="measured: as for `ratio_limit`; three sigmoid layers that only guess have 2e-3",
     )
     fallen_share: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     recent_share: float = threshold(
@@ -258,7 +258,7 @@ class VanishingGradient(Rule):
         """Return whether the gradient does not fall along any path that starts at the data.
 
         Args:
-            window: Has the layers that receive data; each of them starts a path.
+            window: The mapping has the layers that receive data; each layer starts a path.
             group: The layers of all paths.
         """
         data = {seen.layer for seen in window.seen(DataTaken) if seen.cut_at is None}
@@ -337,7 +337,7 @@ class VanishingGradient(Rule):
 def _falls_between_parts(modules: Sequence[str], level_L: Floats) -> bool:
     """Return whether the gradient falls at the border of two parts, and not within them.
 
-    A gradient that vanishes on its way falls at many layers. Parts that are used side by side
+    A gradient that vanishes with depth falls at many layers. Parts that are used side by side
     get gradients of different size because they belong to different terms of the loss.
 
     Args:
@@ -357,8 +357,8 @@ def _falls_between_parts(modules: Sequence[str], level_L: Floats) -> bool:
 def _falls_at_two_layers(level_L: Floats) -> bool:
     """Return whether the gradient of many layers falls at two of them, and hardly at the others.
 
-    The last layer of a transformer and the one that pools its output have a gradient of another
-    size than those below, whose sizes differ little.
+    The last layer of a transformer and its pooling layer have a gradient of a different size than
+    the layers below, whose sizes differ little.
 
     Args:
         level_L: Gradient of each layer, front to back, shape (L,).

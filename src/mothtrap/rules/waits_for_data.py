@@ -56,7 +56,7 @@ class WaitsForData(Rule):
     needs = (Need(facts=(PhasesTimed,)), Need(facts=(LoaderBegan, BatchesLoaded), optional=True))
 
     share: float = threshold(
-        0.3, unit="of the time", source="chosen by hand: a smaller share is seldom worth a change"
+        0.3, unit="of the time", source="chosen by hand: a smaller share is rarely worth a change"
     )
     idle: float = threshold(
         0.25,
@@ -115,7 +115,7 @@ class WaitsForData(Rule):
 
 
 def _workers_needed(workers: int, waited_s: float, computed_s: float) -> int:
-    """Return how many worker processes load a batch in the time that computing one takes."""
+    """Return the number of worker processes that load batches as fast as the model uses them."""
     if not workers:  # the training thread loads the batches itself
         return max(1, math.ceil(waited_s / computed_s))
     return max(workers + 1, math.ceil(workers * (waited_s + computed_s) / computed_s))

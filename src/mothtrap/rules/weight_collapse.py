@@ -21,7 +21,7 @@ from mothtrap.rules._weights import WEIGHTS, loss_level, weight_sizes
 ALIKE = 0.01
 """Spread of probabilities over rows up to which predictions are the same; chosen by hand."""
 LATEST = 16
-"""Losses whose median is compared with that of guessing."""
+"""Number of losses whose median is compared with the loss of guessing."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class WeightCollapse(Rule):
     samples: int = threshold(4, unit="captured steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the norms of weights with those captured first."""
+        """Compare the norms of weights with the first captured norms."""
         sizes = weight_sizes(window)
         if sizes is None or len(sizes.steps_S) < self.samples:
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")

@@ -131,7 +131,7 @@ class WeightDecayDominates(Rule):
         return [self._finding(window, sizes, strongest, pull_S, wins_S, level)]
 
     def _is_held(self, window: Window, share: float, level: float) -> bool:
-        """Return whether the weights have shrunk, and the loss stands at a high level."""
+        """Return whether the weights have shrunk, and the loss stays at a high level."""
         if share > self.held_share or level < self.stuck_share:
             return False
         longest = max(window.scalars("loss"), key=lambda series: series.total)
@@ -140,7 +140,7 @@ class WeightDecayDominates(Rule):
         return bool(last >= (1 - self.still_share) * before)
 
     def _pull(self, window: Window, sizes: Sizes, facts: OptimizerFacts) -> tuple[Floats, Bools]:
-        """Return the pull of the decay at each look, NaN if it is not known."""
+        """Return the strength of the decay at each inspection; NaN if it is not known."""
         if not facts.decoupled:
             pull_S = facts.weight_decay * sizes.joint() / _gradient_norms(window, sizes)
             return pull_S, pull_S >= self.pull_ratio
@@ -207,7 +207,7 @@ class WeightDecayDominates(Rule):
 
 
 def _gradient_norms(window: Window, sizes: Sizes) -> Floats:
-    """Return the norm of the gradients of the weights at each look; NaN = not captured."""
+    """Return the norm of the gradients of the weights at each inspection; NaN = not captured."""
     gradients = window.matrix("gradient", "l2")
     if gradients is None:
         return np.full(len(sizes.steps_S), np.nan)

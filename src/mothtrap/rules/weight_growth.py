@@ -69,7 +69,7 @@ class WeightGrowth(Rule):
     steps: int = threshold(100, unit="steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the norms of weights with those captured first and in the middle."""
+        """Compare the norms of weights with the first norms and the norms in the middle."""
         sizes = weight_sizes(window)
         if sizes is None or len(sizes.steps_S) < self.samples:
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")

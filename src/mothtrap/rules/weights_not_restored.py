@@ -23,7 +23,7 @@ class WeightsAreNotRestored(Rule):
 
     Why it matters:
         The training begins again with new weights. The averages, the learning rate, and the number
-        of epochs are those of the old weights.
+        of epochs belong to the old weights.
 
     Fires:
         Warning when the job continues after at least `steps` steps and the weights have the

@@ -170,7 +170,7 @@ class WrongSign(Rule):
             if series.of not in terms:
                 raise NotEnoughData("the loss was not traced to its operation")
             if terms[series.of] not in AT_LEAST_ZERO:
-                raise NotApplicable("the loss has several terms, or one that may be negative")
+                raise NotApplicable("the loss has several terms, or a term that may be negative")
             climbs = self._climbing(window, series)
             return None if game else climbs or self._judge(window, series, terms[series.of])
 
@@ -243,7 +243,7 @@ class WrongSign(Rule):
             last_step=int(steps_S[-1]),
             count=len(loss_S) - onset,
             message=(
-                f"the loss is {latest:.4g} and falling: {count} errors that it is made of are "
+                f"the loss is {latest:.4g} and falling: {count} error terms are "
                 "subtracted, so training maximizes them"
             ),
             evidence={"value": latest, "first": first, "subtracted": subtracted, "terms": terms},
@@ -305,7 +305,7 @@ def _of_policy(calls: list[LossCall]) -> Judgment:
 
 
 def _exploded(series: Series, factor: float) -> bool:
-    """Return whether a loss has grown so far that it cannot have been meant to grow."""
+    """Return whether a loss has grown so much that the growth cannot be intended."""
     _, loss_S = finite_part(series)
     return len(loss_S) > 1 and bool(loss_S[-1] >= factor * max(1.0, abs(loss_S[0])))
 
@@ -332,7 +332,7 @@ def _side(call: LossCall) -> str | None:
 
 
 def _optimistic(window: Window) -> dict[str, list[LossCall]]:
-    """Return by series the gains of a policy of which the more optimistic one is taken."""
+    """Return by series the gains of a policy of which the loss takes the more optimistic."""
     found: dict[str, list[LossCall]] = defaultdict(list)
     for call in window.seen(LossCall):
         if call.operation == POLICY_GAIN and call.series and call.optimistic:
@@ -363,7 +363,7 @@ def _signs(window: Window) -> dict[str, tuple[int, int]]:
 
 
 def _terms(window: Window) -> dict[str, str]:
-    """Return the one operation of every traced series, '' where there are several."""
+    """Return the only operation of every traced series, '' if it has several."""
     found: dict[str, str] = {}
     calls = [call for call in window.seen(LossCall) if call.series]
     a_step = Counter((call.series, call.step) for call in calls)

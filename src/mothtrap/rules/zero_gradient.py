@@ -58,7 +58,9 @@ class ZeroGradient(Rule):
     proof = Proof(title="Gradient norm", statistic="gradient.l2")
 
     num_steps: int = threshold(
-        30, unit="captured steps", source="chosen by hand: gates that begin at 0 open within a few"
+        30,
+        unit="captured steps",
+        source="chosen by hand: gates that begin at 0 open in a few steps",
     )
     others: float = threshold(0.5, unit="of the layers", source="chosen by hand")
 

@@ -16,7 +16,7 @@ _old_forms: set[str] = set()
 
 
 def load(framework: str) -> AdapterSpec:
-    """Import an adapter, and with it the framework.
+    """Import an adapter and its framework.
 
     Raises:
         UnknownNameError: there is no adapter with that name.
@@ -74,8 +74,8 @@ def adapters_of(target: object) -> tuple[AdapterSpec, ...]:
     """Return the adapters that can watch an object, by the modules of its type and base types.
 
     The adapter of the most derived type is used, or else the adapter of an imported framework that
-    accepts the object (a tree of arrays is a plain `dict`). An adapter comes before the one that it
-    refines.
+    accepts the object (a tree of arrays is a plain `dict`). An adapter comes before the adapter
+    that it refines.
 
     Raises:
         TypeError: no adapter accepts it.

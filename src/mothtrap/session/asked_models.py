@@ -18,7 +18,7 @@ from mothtrap.core.wrapped_models import ModelWrapper, WrappedModel
 
 PACKAGE = "mothtrap.adapters._models"
 LAST = "sklearn"
-"""Wrapper that accepts anything like an estimator; the other wrappers are tried first."""
+"""Wrapper that accepts any object like an estimator; the other wrappers are tried first."""
 
 
 def wrapped(model: Any) -> WrappedModel:

@@ -36,7 +36,7 @@ class AttachedAdapters:
         job: job of the process.
 
     Attributes:
-        abandoned: nothing is observed any more.
+        abandoned: observation has ended.
     """
 
     def __init__(self, job: ProcessJob) -> None:

@@ -67,7 +67,7 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
     """Let an adapter check the script of this process.
 
     Args:
-        adapter: adapter of the framework that was imported; one that cannot check is only watched.
+        adapter: adapter of the imported framework; an adapter that cannot check only watches.
         worker: records the run.
         close: closes the worker.
     """
@@ -102,9 +102,7 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
 
 
 def begin_trial(adapter: AdapterSpec) -> bool:
-    """Let an adapter run one trial in a script that was restarted for it.
-
-    Nothing is recorded.
+    """Let an adapter run one trial in a script that was restarted for it, without a record.
 
     Returns:
         Whether this process was started by a check.

@@ -1,8 +1,8 @@
 """Let a script close all descriptors, except files that threads of mothtrap are using.
 
 A script that becomes a daemon calls `os.closerange(3, 256)`. A thread of mothtrap may have a file
-open at that moment, such as a module that it imports. It would later close the file by its number,
-which may by then belong to a new file of the script.
+open at that time, such as a module that it imports. It would later close the file by its number,
+which may then belong to a new file of the script.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def ask(path: Path, request: CaptureRequest, timeout_s: float | None) -> tuple[C
 
     Raises:
         ControlError: the job is not running, rejects the request, or does not answer; the message
-            says what to do.
+            states what to do.
         OSError: the folder or the store cannot be written.
     """
     return _ask(path, request, timeout_s, CaptureChanged)

@@ -19,7 +19,7 @@ _LIBRARIES = (
 
 
 class Told(TypedDict, total=False):
-    """Fields of `WorkerEnded` about an exception; empty if there was none."""
+    """Fields of `WorkerEnded` about an exception; empty without an exception."""
 
     exception: str
     location: str | None

@@ -79,7 +79,7 @@ class ExitOrder:
     def forget(self) -> None:
         """Start over with other workers."""
         with self._lock:
-            self._let_all_go()
+            self._release_all()
             self._order.clear()
 
     def close(self) -> None:
@@ -88,13 +88,13 @@ class ExitOrder:
         if thread is not None and self._poll is not None:
             os.write(self._waker, b".")
             thread.join()
-            self._let_all_go()
+            self._release_all()
             self._poll.close()
             os.close(self._wake)
             os.close(self._waker)
 
     def _watching(self) -> select.epoll:
-        """Return the poll object of the processes; raises OSError if none is available."""
+        """Return the poll object of the processes; raises OSError if polling is unavailable."""
         if self._poll is None:
             poll = select.epoll()
             wake, waker = os.pipe()
@@ -125,15 +125,15 @@ class ExitOrder:
         for handle in found:
             if handle in self._rank_of:
                 self._order.setdefault(self._rank_of[handle], (place, place))
-                self._let_go(poll, handle)
+                self._release(poll, handle)
         return found
 
-    def _let_all_go(self) -> None:
+    def _release_all(self) -> None:
         for handle in list(self._rank_of):
             if self._poll is not None:
-                self._let_go(self._poll, handle)
+                self._release(self._poll, handle)
 
-    def _let_go(self, poll: select.epoll, handle: int) -> None:
+    def _release(self, poll: select.epoll, handle: int) -> None:
         poll.unregister(handle)
         del self._rank_of[handle]
         os.close(handle)

@@ -149,7 +149,7 @@ def _adapter(model: object) -> AdapterSpec:
 def _sets(
     made: AdapterSpec, recorded: Step, loader: object, eval_loader: object
 ) -> tuple[DataSet, ...]:
-    """Return the datasets of the given loaders, except those that can be read only once."""
+    """Return the datasets of the given loaders, except datasets that can be read only once."""
     if made.checks.data_set is None:
         return ()
     found = [made.checks.data_set(loader, "train", getattr(recorded, "given", ()))]

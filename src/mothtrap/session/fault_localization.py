@@ -26,7 +26,7 @@ def narrowed(
         play: repeats the step with another plan.
 
     Returns:
-        The results, unchanged if copies have narrowed them down or nothing is wrong.
+        The results, unchanged if copies have narrowed them down or if no step is faulty.
     """
     if not any(one.uncopied and (one.nonfinite or one.exception) for one in results):
         return tuple(results)

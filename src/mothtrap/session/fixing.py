@@ -1,4 +1,4 @@
-"""Certain repairs of the findings of a run, and a test of one of them in a copy of the folder."""
+"""Certain repairs of the findings of a run, and the test of a repair in a copy of the folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Undecided:
 
     Attributes:
         finding: the finding.
-        reason: what the user must decide.
+        reason: the decision that is left to the user.
     """
 
     finding: Finding
@@ -47,7 +47,7 @@ class Trial:
     Attributes:
         gone: whether the finding did not occur again.
         verdict: verdict of the repaired run.
-        steps: number of steps that both runs made.
+        steps: number of steps in both runs.
         loss_before, loss_after: mean loss of the last of these steps; None if unknown.
     """
 
@@ -59,7 +59,7 @@ class Trial:
 
 
 def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
-    """Yield the repair of each root finding, or what the user must decide, worst first."""
+    """Yield the repair of each root finding, or the user's decision, worst first."""
     from mothtrap.repairs.script import NoCertainRepairError  # the extra may be missing
 
     known = {one.fingerprint: one for one in summary.findings}

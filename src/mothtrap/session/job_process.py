@@ -79,7 +79,7 @@ def run_command(
         command: program and arguments.
         env: its environment.
         descriptors: inherited descriptors from 3 up; they are closed here once the command has
-            started, so that the other end of a pipe sees when the command closes its own.
+            started, so that the other end of a pipe notices when the command closes its end.
         started: receives its process id.
         streams: descriptors for its standard output and error, by 1 and 2; by default those of this
             process.
@@ -192,7 +192,7 @@ class _CaughtSignals:
             return b""
 
     def wait(self) -> bytes:
-        """Wait for a signal, then return the numbers like `caught`."""
+        """Wait for a signal, then return `caught()`."""
         _is_readable(self._reader, None)
         return self.caught()
 
@@ -270,7 +270,7 @@ def end_like(code: int) -> int:
         code: code of the child, negative for a signal.
 
     Returns:
-        The exit code, if the child got no signal, or one that does not end this process.
+        The exit code, if the child got no signal, or a signal that does not end this process.
     """
     if code >= 0:
         return code

@@ -29,16 +29,16 @@ from mothtrap.core.stopping import StopTraining, TrialEnded
 from mothtrap.session.attached import AttachedAdapters
 
 LEAD_STEPS = 2
-"""Steps from the current step to the published one: time for a snapshot that was requested just
-before.
+"""Number of steps from the current step to the published step: time for a snapshot that was
+requested just before.
 """
 AGREE_S = 30.0
 """Maximum wait of a worker for the steps of the others; chosen by hand: a request reaches all
 workers within a second or two.
 """
 SAVED_S = 540.0
-"""Time for which a worker that has saved waits for the others, because launchers end them when the
-first one ends. Chosen by hand: less than the launcher's limit (`reacting.NO_END_S`).
+"""Time for which a worker that has saved waits for the others, because launchers end all workers
+when one ends. Chosen by hand: less than the launcher's limit (`reacting.NO_END_S`).
 """
 POLL_S = 0.05
 OWN_LOOP_STEPS = 2
@@ -77,7 +77,7 @@ class JobStop:
         exit_code: exit code of the process.
         functions: names of the functions that the configuration calls in the job.
         store: returns the store of the job; None in a job of one process.
-        end_loop: requests the framework to end its own loop; returns False if it has none.
+        end_loop: requests the framework to end its own loop; returns False if it has no loop.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class JobStop:
     ) -> None:
         self._rank, self._workers, self._exit_code = rank, workers, exit_code
         self._functions, self._store = functions, store
-        self._tell: Callable[[Fact], None] = lambda _: None
+        self._report: Callable[[Fact], None] = lambda _: None
         self._say: Callable[[str], None] = lambda _: None
         self._heard: Callable[[], AbstractContextManager[Any]] = nullcontext
         self._end_loop = end_loop
@@ -123,7 +123,7 @@ class JobStop:
 
     def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
         """Connect to a recorder between steps; facts go to the recorder, messages to `say`."""
-        recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
+        recorder.boundary, self._report, self._say = self.boundary, recorder.notes.observe, say
         self._heard = lambda: heard(recorder.unheard)
 
     # On the request thread
@@ -165,7 +165,7 @@ class JobStop:
         self._is_over = True
         if self._request is not None and not self._stopped:
             error = "training had already ended"
-            self._tell(TrainingStopped(step=self._step, request=self._request.id, error=error))
+            self._report(TrainingStopped(step=self._step, request=self._request.id, error=error))
 
     def boundary(self, step: int) -> None:
         """Carry out requests between two steps.
@@ -190,7 +190,7 @@ class JobStop:
     def _stop(self, request: StopRequest, step: int) -> None:
         self._stopped += 1
         if self._stopped == 1:
-            self._tell(TrainingStopped(step=step, reason=request.reason, request=request.id))
+            self._report(TrainingStopped(step=step, reason=request.reason, request=request.id))
             if self._rank == 0:
                 what = "the trial is pruned" if request.prunes else "training is stopped"
                 self._say(f"mothtrap: {what} before step {step}: {request.reason}")
@@ -211,7 +211,7 @@ class JobStop:
 
         Args:
             together: all workers call this at the same step, because their guards agree on it. Then
-                a worker that has nothing to save waits, too, because often only one worker saves.
+                a worker without anything to save waits, too, because often only one worker saves.
                 If each guard decides alone, no worker waits for another.
         """
         if self._stopped:
@@ -233,7 +233,7 @@ class JobStop:
                 self._say(f"mothtrap: on_stop: {name} raised {type(err).__name__}: {err}")
 
     def _wait_for_others(self, request: str) -> None:
-        """Wait until all stopping workers have saved, because the end of one ends the others."""
+        """Wait until all stopping workers have saved, because one that ends stops the others."""
         store = self._store() if self._workers > 1 else None
         if store is None:
             return

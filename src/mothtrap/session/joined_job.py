@@ -9,7 +9,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config
 from mothtrap.session import launch, uploading
 from mothtrap.session.beside_job import BesideJob
-from mothtrap.session.verdict import say_verdict
+from mothtrap.session.verdict import print_verdict
 from mothtrap.store import reserve
 
 
@@ -25,7 +25,7 @@ class JoinedJob:
         attempt: folder of the first attempt.
 
     Raises:
-        OSError: nothing can be written.
+        OSError: the run cannot be written.
         StoreError: the object store cannot be used.
     """
 
@@ -56,7 +56,7 @@ class JoinedJob:
         launch.store_end(self._beside, launch.exit_code_of(code, run, self._config))
         written_s = time.monotonic()
         self._beside.close_actions()
-        say_verdict(run, self._config, since_s=written_s)
+        print_verdict(run, self._config, since_s=written_s)
         self._beside.finish_recheck()
         if self._uploader is not None:
             self._uploader.finish()

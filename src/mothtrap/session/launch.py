@@ -1,4 +1,4 @@
-"""Start a job as a child process, pass everything through, and print the verdict."""
+"""Start a job as a child process, forward its input, output and signals, and print the verdict."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def launch(
         by the same signal.
 
     Raises:
-        RunExistsError: a run of that name exists, or one to be resumed is still running.
+        RunExistsError: a run of that name exists, or the run to be resumed is still running.
         ConfigError: a rule or threshold of the configuration does not exist, or the object
             store cannot be used.
     """
@@ -123,7 +123,7 @@ def launch(
         code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
         tee.finish()  # before any message about the job
         beside.job_ended()
-    from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
+    from mothtrap.session.verdict import print_next_steps, print_verdict, write_report
 
     code = (
         config.stop_exit_code if beside.was_killed else exit_code_of(code, attempt.parent, config)
@@ -133,12 +133,12 @@ def launch(
     store_end(beside, code)
     written_s = time.monotonic()
     beside.close_actions()
-    run = say_verdict(attempt.parent, config, since_s=written_s)
+    run = print_verdict(attempt.parent, config, since_s=written_s)
     beside.finish_recheck()
     if after_verdict is not None:
         after_verdict(attempt.parent)
     if run is not None:
-        say_how_to_go_on(run)
+        print_next_steps(run)
     if report is not None:
         write_report(attempt.parent, config, report)
     if uploader is not None:
@@ -210,7 +210,7 @@ def _take_part(
 
 
 def exit_code_of(code: int, run: Path, config: Config) -> int:
-    """Return the exit code of a job: the configured one if the job was stopped on request.
+    """Return the exit code of a job: the configured code if the job was stopped on request.
 
     Threads and a bare `except` hide the code of a `SystemExit`, and launchers of workers replace it
     with their own.

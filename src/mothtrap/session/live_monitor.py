@@ -81,7 +81,7 @@ class LiveMonitor:
     def consume(self, records: Sequence[StepRecord]) -> None:
         """Evaluate some records."""
         for record in records:
-            self._tell(self._monitor.feed(record))
+            self._report(self._monitor.feed(record))
         self._keep_grown()
 
     def tend(self) -> None:
@@ -91,8 +91,8 @@ class LiveMonitor:
             self._looked_s = now_s
             state = self._stalls.poll() if self._stalls is not None else None
             if state is not None:
-                self._tell(self._monitor.feed(stall_record(state)))
-            self._tell(self._monitor.idle(now_s))
+                self._report(self._monitor.feed(stall_record(state)))
+            self._report(self._monitor.idle(now_s))
         if self._log is not None:
             try:
                 self._log.tend()
@@ -101,7 +101,7 @@ class LiveMonitor:
 
     def close(self) -> None:
         """Evaluate for the last time."""
-        self._tell(self._monitor.finish(), last=True)
+        self._report(self._monitor.finish(), last=True)
         if self._trouble is None and self._log is not None:
             try:
                 self._log.close()
@@ -122,7 +122,7 @@ class LiveMonitor:
                 self._unsaved += grown
                 self._keep()
 
-    def _tell(self, findings: Sequence[Finding], *, last: bool = False) -> None:
+    def _report(self, findings: Sequence[Finding], *, last: bool = False) -> None:
         for finding in findings:
             self._on_finding(finding)
             said = self._said.get(finding.fingerprint)

@@ -65,7 +65,7 @@ class Rates:
         self._before: dict[str, tuple[float, float]] = {}
 
     def of(self, name: str, time_s: float, count: float) -> Iterator[Reading]:
-        """Yield the rate since the last call; nothing on the first call."""
+        """Yield the rate since the last call, except on the first call."""
         before = self._before.get(name)
         self._before[name] = time_s, count
         if before is not None and time_s > before[0] and count >= before[1]:
@@ -128,7 +128,7 @@ def _of_gpu(now_s: float, number: str, device: Any) -> Iterator[Reading]:
 
 
 def begin(attempt: Path, say: Callable[[str], None]) -> MachineSampler | None:
-    """Start a sampler; return None if nothing can be written."""
+    """Start a sampler; return None if the run cannot be written."""
     try:
         return MachineSampler(attempt, say)
     except OSError as err:

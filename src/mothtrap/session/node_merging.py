@@ -89,7 +89,7 @@ class NodeMerger:
     def take_sign(self, rank: int, at_s: float) -> None:
         """Add the last time at which the process of a worker was known to run.
 
-        It is passed on once at first, and then while nothing else comes from the worker.
+        It is passed on once at the start, and then while the worker sends no other data.
         """
         is_first = rank in self._news_s and rank not in self._signed
         if is_first or at_s - self._news_s.get(rank, at_s) >= QUIET_S:
@@ -216,7 +216,7 @@ class _Attempt:
             self._merger.take_sign(rank, at_s)
 
     def _wanted(self) -> set[int]:
-        """Return the workers whose own logs are sent: the first, and those with findings.
+        """Return the workers whose own logs are sent: the first worker, and workers with findings.
 
         A monitor that joins the nodes requests the logs of workers with its own findings.
         """

@@ -25,7 +25,7 @@ READ_BYTES = 1 << 20
 class OutputKeeper:
     """Copies standard output and error from now on, if they are files.
 
-    If anything goes wrong here, the job continues, and only the output so far is kept.
+    After an error here, the job continues, and only the output so far is kept.
 
     Args:
         attempt: folder of the attempt.

@@ -29,7 +29,7 @@ POLL_S = 0.2
 LAST_S = 2.0
 """Maximum time for copying remaining output; chosen by hand: a process may outlive the job."""
 MOST_HELD_BYTES = 1 << 16
-"""Maximum length of a line that is masked as a whole; chosen by hand. Longer ones are split."""
+"""Maximum length of a line that is masked as a whole; chosen by hand. Longer lines are split."""
 
 
 class OutputTee:
@@ -136,7 +136,7 @@ class _Channel:
         self.follow_window()
 
     def follow_window(self) -> None:
-        """Give the pseudo-terminal the size of the real one."""
+        """Give the pseudo-terminal the size of the real terminal."""
         if not self._is_terminal:
             return
         with suppress(OSError):
@@ -146,7 +146,7 @@ class _Channel:
                 self._window = window
 
     def pass_on(self, data: bytes) -> bool:
-        """Write everything to the stream; return False if its reader has closed it."""
+        """Write all bytes to the stream; return False if its reader has closed it."""
         view = memoryview(data)
         try:
             while view:

@@ -1,6 +1,6 @@
 """Evidence that this user started a run on this machine.
 
-A run states its own host and command, but anyone who writes the files can state any. So `run.json`
+A run records its host and command, but anyone who can write the files can forge them. So `run.json`
 has a signature of the command and its folder, made with a secret that is stored outside of all
 runs. Only a process of this user can make or check the signature.
 """
@@ -26,7 +26,7 @@ def signed(info: RunInfo) -> RunInfo:
 
 
 def is_here(host: str) -> bool:
-    """Return whether a host has the name of this one, which is no proof of identity."""
+    """Return whether a host has the name of this host, which is no proof of identity."""
     return host in (socket.gethostname(), platform.node())
 
 

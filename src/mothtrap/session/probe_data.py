@@ -19,7 +19,7 @@ def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -
 
     Args:
         path: path of a CSV, Parquet, Arrow or JSON-lines file, or of arrays as safetensors.
-        target: column of the targets; None for a file without them.
+        target: column of the targets; None for a file without targets.
         leave_out: columns that are not passed to the model.
 
     Returns:
@@ -63,7 +63,7 @@ def read_new(path: str, target: str, leave_out: tuple[str, ...] = ()) -> Any:
 
 
 def _served_rows(path: str) -> Any:
-    """Return the sampled rows of a serve run as columns; raises ConfigError if there are none."""
+    """Return the sampled rows of a serve run as columns; raises ConfigError without such rows."""
     import pyarrow as pa
 
     from mothtrap.reader.run import open_run

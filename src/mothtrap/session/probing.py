@@ -83,7 +83,7 @@ def probe(
         classes: class labels in the order of the output's columns.
         monotone: "+" or "-" by column: the output must not decrease, or increase, as the column
             increases.
-        expect_used: columns that the model is meant to use.
+        expect_used: columns that the model should use.
         time: time of each row, shape (R,), or the name of the column with the time.
         about: further columns that are not passed to the model, such as metadata of images.
         loss: function of outputs and targets that returns one loss per row, shape (R,).

@@ -1,4 +1,4 @@
-"""Recheck a bad step while the job runs: compare the bits of a replay with those of the run.
+"""Recheck a bad step while the job runs: compare a replay with the run, bit for bit.
 
 The script is restarted in a copy of its folder, with a low priority, and runs up to the step.
 """

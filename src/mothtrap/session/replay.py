@@ -62,11 +62,11 @@ class ReplayOptions:
         device: device of state and batch; None = as recorded.
         dtype: type of floating-point values; None = as recorded.
         debug: use the terminal for a debugger.
-        narrow: search for the operation and the rows if something is not finite.
-        through: the script may make other steps before it reaches the place.
+        narrow: search for the operation and the rows if a value is not finite.
+        through: the script may run other steps before it reaches the location.
         timeout_s: time limit for the script; 0 = none.
         command: command that replaces the recorded one.
-        cwd: folder in which the script is started; None = that of the run.
+        cwd: folder in which the script is started; None = the command of the run.
         copied: `cwd` is an unchanged copy of the folder of the run.
         background: the script runs with a low priority.
         anyway: replay even if the run is still active.
@@ -159,11 +159,11 @@ def replay(
             plan = msgspec.structs.replace(plan, stop_at=place)
         results, output = _play(plan, snapshot, options, warnings)
         results = compared_alone(plan, results)
-        results = narrowed(plan, results, lambda other: _play_again(other, snapshot, options))
+        results = narrowed(plan, results, lambda other: _repeat(other, snapshot, options))
         results = with_samples(run, snapshot, results)
         if _may_be_transient(snapshot, results, options, warnings):
             again = msgspec.structs.replace(plan, narrow=False, test_file=None, repro_file=None)
-            said = repeatability(results, _play_again(again, snapshot, options))
+            said = repeatability(results, _repeat(again, snapshot, options))
             warnings = tuple(filter(None, (said,)))
     return Replayed(
         snapshot=snapshot, results=results, warnings=warnings, output=output, options=options
@@ -259,9 +259,7 @@ def _root(run: Path) -> Finding | None:
     return next((one for one in found.findings if one.fingerprint == fingerprint), None)
 
 
-def _play_again(
-    plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions
-) -> Sequence[ReplayResult]:
+def _repeat(plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions) -> Sequence[ReplayResult]:
     """Repeat the same step with another plan, in a separate folder."""
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         try:

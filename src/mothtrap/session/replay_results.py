@@ -17,7 +17,7 @@ from mothtrap.store.layout import attempt_folder, attempts, read_end, read_repla
 
 
 def keep(run: Path, found: Replayed, more: Sequence[str] = ()) -> None:
-    """Store the result of a replay, keeping the earlier one of the same or the original script.
+    """Store the result of a replay, keeping the earlier result of the same or the original script.
 
     Args:
         run: folder of the run.

@@ -40,10 +40,10 @@ def restarts_of(environ: Mapping[str, str]) -> int:
 
 
 def launcher_of(environ: Mapping[str, str]) -> str:
-    """Return a unique description of the process that restarts this one when it fails.
+    """Return a unique description of the process that restarts this process when it fails.
 
-    Empty if that is not torchrun, or if a launcher on another machine may do it: earlier attempts
-    are looked up on this machine.
+    Empty if that process is not torchrun, or if it may be on another machine: earlier attempts are
+    looked up on this machine.
     """
     here, all_workers = environ.get("LOCAL_WORLD_SIZE"), environ.get("WORLD_SIZE")
     if RESTARTS not in environ or here is None or here != all_workers:
@@ -62,7 +62,7 @@ def earlier_attempt(runs: Path, name: str | None, environ: Mapping[str, str]) ->
 
     Returns:
         Its folder. None if this is the first start, if that start created no run, or if it created
-        several runs, none with this name.
+        several runs without this name.
     """
     restarts, launcher = restarts_of(environ), launcher_of(environ)
     if not restarts or not launcher:
@@ -118,7 +118,7 @@ class _Trained:
     record: int
     step: int
 
-    def goes_on_to(self, attempt: int, step: int) -> bool:
+    def precedes(self, attempt: int, step: int) -> bool:
         """Return whether the step precedes an attempt that begins with `step`, or is part of it."""
         return self.attempt == attempt or self.step < step
 
@@ -180,7 +180,7 @@ class Resumption:
                     splits.extend(seen.splits)
                     begun = seen.step if number == int(self._opened.name) else begun
                     evaluated = [(at, n) for at, n in evaluated if at <= seen.step]
-                    kept = (one for one in trained if one.goes_on_to(number, seen.step))
+                    kept = (one for one in trained if one.precedes(number, seen.step))
                     trained = deque(kept, maxlen=MAX_STEPS)
         matched = [saved[item] for item in digests.items() if item in saved]
         if matched:

@@ -145,7 +145,7 @@ class KeptRecord:
         return not self._counts[broken.assertion.code].written
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
-        """Count an error of a check; report the first error and the one that disables the check."""
+        """Count an error of a check; report the first, and the one that disables the check."""
         self._notice_fork()
         with self._counting:
             counts = self._counts[assertion.code]
@@ -162,7 +162,7 @@ class KeptRecord:
             self._begin(os.getpid())
 
     def _count(self, broken: Broken, X: Any, y: Any) -> list[FailingRow]:
-        """Count failing rows, and return those to record."""
+        """Count failing rows, and return the rows to record."""
         counts, code = self._counts[broken.assertion.code], broken.assertion.code
         if broken.replaced_R is not None:
             counts.replaced += int(broken.replaced_R.sum())
@@ -172,7 +172,7 @@ class KeptRecord:
     def _chosen(
         self, counts: _Counts, at: npt.NDArray[np.int64], keep: int, code: str, X: Any, y: Any
     ) -> list[FailingRow]:
-        """Count rows, and return those to record: the first ones, then fewer and fewer.
+        """Count rows, and return the rows to record: the first rows, then increasingly rare rows.
 
         Args:
             counts: counts of rows of this kind.

@@ -1,4 +1,4 @@
-"""`mothtrap.asserted`: check predictions while a model serves, and record those that fail."""
+"""`mothtrap.asserted`: check predictions while a model serves, and record failing predictions."""
 
 from __future__ import annotations
 

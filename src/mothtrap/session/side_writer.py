@@ -163,7 +163,7 @@ def write_from(
                 sleep(POLL_S)
             return False
 
-        patient = PatientLog(log, rest, _say_nothing)
+        patient = PatientLog(log, rest, _ignore_line)
         wait_s, ended, step = POLL_S, False, 0
         while True:
             over = ring.closing or not alive()  # before reading, so that all data has arrived
@@ -182,7 +182,7 @@ def write_from(
         log.close()
 
 
-def _say_nothing(line: str) -> None:
+def _ignore_line(line: str) -> None:
     """Discard messages of this process, because the queue reports its losses."""
 
 

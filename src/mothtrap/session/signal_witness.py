@@ -1,6 +1,6 @@
 """Program with which `mothtrap run` finds out whether a signal was sent to its whole process group.
 
-It is a member of the group that blocks every signal and does nothing else. A signal that was sent
+It is a member of the process group that only blocks every signal. A signal that was sent
 to the group is pending here; a signal that was sent to the launcher alone is not. It answers
 1 or 0 for each number on standard input, and exits when its input ends. It imports nothing from
 mothtrap, so that it starts fast.
@@ -12,7 +12,7 @@ import time
 
 GROUP_S = 0.02
 """Time in which a signal reaches all members of a group, also if a supervisor sends it to one
-process after another; chosen by hand.
+process at a time; chosen by hand.
 """
 
 

@@ -34,7 +34,7 @@ from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.store.layout import read_info
 
 WAITING = 2
-"""Maximum number of snapshots in memory, including the one being written."""
+"""Maximum number of snapshots in memory, including the snapshot being written."""
 SAID = 3
 """Maximum number of snapshots reported on stderr; `mothtrap snapshot RUN --list` lists all."""
 ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
@@ -57,24 +57,24 @@ class Snapshots:
 
     Args:
         config: settings of the snapshots.
-        tell: records a fact in the run; may be called on any thread.
+        report: records a fact in the run; may be called on any thread.
         say: prints one line for the user.
         on_error: called with internal errors.
 
     Attributes:
-        taking: snapshot taker; None if the adapter has none, or nothing is watched yet.
+        taking: snapshot taker; None if the adapter takes no snapshots, or watches no objects yet.
     """
 
     def __init__(
         self,
         config: Config,
-        tell: Callable[[SnapshotKept], None],
+        report: Callable[[SnapshotKept], None],
         say: Callable[[str], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
         self.taking: SnapshotTaker | None = None
         self._config = config
-        self._tell, self._say, self._on_error = tell, say, on_error
+        self._report, self._say, self._on_error = report, say, on_error
         self._codes: set[str] = set()
         self._writer: SnapshotWriter | None = None
 
@@ -93,7 +93,7 @@ class Snapshots:
                 "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off, or "
                 "`redact` is set outside of PyTorch), or too many snapshots are already requested"
             )
-            self._tell(SnapshotKept(step=0, reason="request", request=request.id, error=why))
+            self._report(SnapshotKept(step=0, reason="request", request=request.id, error=why))
 
     def _order(self, order: SnapshotOrder) -> bool:
         return self.taking is not None and self.taking.order(order)
@@ -112,7 +112,7 @@ class Snapshots:
                 framework,
                 versions,
                 self._say if rank == 0 and not self._config.quiet else None,
-                self._tell,
+                self._report,
                 self._on_error,
             )
             taker.connect(self._writer)
@@ -133,7 +133,7 @@ class SnapshotWriter:
         framework: name of the adapter.
         versions: versions of packages.
         say: prints one line for the user; None = print nothing.
-        tell: records a fact in the run; called on the thread.
+        report: records a fact in the run; called on the thread.
         on_error: called once with internal errors.
     """
 
@@ -145,13 +145,13 @@ class SnapshotWriter:
         framework: str,
         versions: Mapping[str, str],
         say: Callable[[str], None] | None,
-        tell: Callable[[SnapshotKept], None],
+        report: Callable[[SnapshotKept], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
         self._run, self._attempt, self._worker = attempt.parent, attempt, worker
         self._config, self._framework = config, framework
         self._versions = {**versions, "numpy": np.__version__, "mothtrap": own_version()}
-        self._say, self._tell, self._on_error = say, tell, on_error
+        self._say, self._report, self._on_error = say, report, on_error
         self._said = self._pending = 0
         self._complained, self._said_of = False, -1
         self._bases: tuple[int, ...] = ()
@@ -179,7 +179,7 @@ class SnapshotWriter:
 
     def refused(self, order: SnapshotOrder, step: int, why: str) -> None:
         """Record that a snapshot could not be taken; report it once if the settings ask for it."""
-        self._tell(SnapshotKept(step=step, reason=order.reason, request=order.request, error=why))
+        self._report(SnapshotKept(step=step, reason=order.reason, request=order.request, error=why))
         asked = order.reason.startswith("step") or (
             order.reason == BASE and self._config.snapshot_every
         )
@@ -223,7 +223,7 @@ class SnapshotWriter:
         base: Path | None = None
         if taken.state is None:
             base = files.folder_of(self._run, taken.state_step, self._worker)
-            if not self._lies_there(taken.state_step):
+            if not self._is_stored(taken.state_step):
                 why = f"the state of step {taken.state_step}, from which its replay starts, is gone"
                 raise FileNotFoundError(errno.ENOENT, why)
             size += (base / files.STATE).stat().st_size
@@ -240,8 +240,8 @@ class SnapshotWriter:
         for path in replaced:
             files.remove(path)
         added = (taken.step,) if taken.order.reason == BASE else ()
-        self._bases = tuple(step for step in (*self._bases, *added) if self._lies_there(step))
-        self._tell(
+        self._bases = tuple(step for step in (*self._bases, *added) if self._is_stored(step))
+        self._report(
             SnapshotKept(
                 step=taken.step,
                 state_step=taken.state_step,
@@ -271,7 +271,7 @@ class SnapshotWriter:
         elif taken.state is not None:
             state, missing = taken.state.make()
             missing = (*taken.state.missing, *missing)
-        not_kept = (f"not kept: {what}" for what in (*missing, *_not_fed(taken)))
+        not_kept = (f"not kept: {what}" for what in (*missing, *_missing_inputs(taken)))
         notes = dict.fromkeys((taken.note, *of_base.split("; "), *not_kept))
         snapshot = Snapshot(
             run=self._run.name,
@@ -301,7 +301,7 @@ class SnapshotWriter:
         for file in named if info is not None else ():
             if info is not None and file not in self._lines:
                 path = Path(info.cwd) / file
-                self._lines[file] = line_digests(path) if _lay_there(path, info) else ()
+                self._lines[file] = line_digests(path) if _is_unchanged(path, info) else ()
         return {file: lines for file in named if (lines := self._lines.get(file))}
 
     def _info(self) -> RunInfo | None:
@@ -310,7 +310,7 @@ class SnapshotWriter:
         except (OSError, DamagedDataError):
             return None
 
-    def _lies_there(self, step: int) -> bool:
+    def _is_stored(self, step: int) -> bool:
         return (files.folder_of(self._run, step, self._worker) / files.STATE).exists()
 
     def _lying(self) -> dict[Path, Kept]:
@@ -334,7 +334,7 @@ class SnapshotWriter:
         return self._there
 
     def _make_room(self, coming: Kept, base: Path | None) -> list[Path]:
-        """Remove snapshots over the limit; return those to remove once the new one is stored."""
+        """Remove snapshots over the limit; return those to remove after the new one is stored."""
         gone = superfluous(
             list(self._lying().values()),
             coming,
@@ -357,7 +357,7 @@ class SnapshotWriter:
             self._say(f"mothtrap: {line}")
 
 
-def _lay_there(path: Path, info: RunInfo) -> bool:
+def _is_unchanged(path: Path, info: RunInfo) -> bool:
     """Return whether a file is unchanged since the run began."""
     try:
         return path.stat().st_mtime <= info.created_s
@@ -367,7 +367,7 @@ def _lay_there(path: Path, info: RunInfo) -> bool:
 
 def _limits(taken: SnapshotDraft) -> str:
     """Return the limits of replaying this snapshot."""
-    lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
+    lost = f", but not {not_fed[0]}" if (not_fed := _missing_inputs(taken)) else ""
     if taken.state_step <= taken.step:
         return lost
     return (
@@ -375,7 +375,7 @@ def _limits(taken: SnapshotDraft) -> str:
     )
 
 
-def _not_fed(taken: SnapshotDraft) -> list[str]:
+def _missing_inputs(taken: SnapshotDraft) -> list[str]:
     """Return the inputs of the step that were not stored, apart from the script's other state."""
     recorded = taken.steps[-1].recorded
     return [what for what in recorded.missing if not what.startswith("the variable")]

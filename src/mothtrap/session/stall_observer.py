@@ -1,8 +1,8 @@
 """Thread of a worker that records the position of its training thread while no step ends.
 
-Nothing is sent to other workers, and no collective is called. Each worker writes a small file,
-`RUN/<attempt>/w<rank>/stalled.json`. A reader of all these files can find out which worker waits
-for which other one.
+The thread sends no messages to other workers, and calls no collective. Each worker writes a small
+file, `RUN/<attempt>/w<rank>/stalled.json`. A reader of all these files can find out which worker
+waits for which other worker.
 """
 
 from __future__ import annotations

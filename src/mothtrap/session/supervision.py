@@ -41,8 +41,8 @@ class Supervision:
     continues.
 
     Args:
-        attempt: the folder of the attempt that this launch opened; a launcher within the
-            job that restarts workers opens the ones after it.
+        attempt: the folder of the attempt that this launch opened; a launcher within the job that
+            restarts workers opens the later attempts.
         config: configuration of the active rules.
     """
 
@@ -77,7 +77,7 @@ class Supervision:
         """Workers of the last attempt that never closed their record, first to die first.
 
         Known for jobs with several workers, once the job has ended. If it is unknown which died
-        first (see `order_seen`), the first one that stopped storing data comes first.
+        first (see `order_seen`), the worker that stopped storing data first comes first.
         """
         attempt = self._attempts.get(int(self.latest.name))
         if attempt is None:
@@ -102,7 +102,7 @@ class Supervision:
 
     @property
     def _is_watching_all(self) -> bool:
-        """Return whether no worker is awaited: none has begun, or all have."""
+        """Return whether no further worker is expected: no worker has begun, or all have."""
         return all(not attempt.awaited for attempt in self._attempts.values())
 
     def _contained(self, *, last: bool) -> None:

@@ -196,7 +196,7 @@ def _installed() -> dict[str, str]:
 def package_folders() -> Iterator[tuple[str, str, str]]:
     """Yield normalized name, version, and folder of each installed package.
 
-    A package may be installed twice; the first one is the one that is imported.
+    A package may be installed twice; Python imports the first.
     """
     for folder in _folders():
         try:

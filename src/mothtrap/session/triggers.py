@@ -51,7 +51,7 @@ def framework_of(trigger: str) -> str:
 def is_too_early(trigger: str) -> bool:
     """Return whether an adapter cannot be imported yet after an import in `TABLE_TRIGGERS`.
 
-    Modules that are still being imported may import this one. The adapter is loaded after one of
+    Modules that are still being imported may import this module. The adapter is loaded after one of
     them.
     """
     of = next((name for name, names in TABLE_TRIGGERS.items() if trigger in names), None)

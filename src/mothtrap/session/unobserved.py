@@ -30,14 +30,14 @@ def store_reasons(
     rules: Sequence[Rule] = (),
     quiet: Quiet | None = None,
 ) -> tuple[Path, bool]:
-    """Write a record without steps, so that the verdict can say why there are none.
+    """Write a record without steps, so that the verdict can state why there are no steps.
 
     Rules that need only these reasons are evaluated, and their findings are written.
 
     Args:
         attempt: folder of the attempt.
         rank: rank of this process, if it has one.
-        reasons: what failed or was missing.
+        reasons: failures and missing data.
         ending: how the process ended, if known.
         rules: active rules.
         quiet: findings that are not reported.

@@ -41,7 +41,7 @@ seconds costs less than a tenth of a dollar a day.
 """
 GIVE_UP_S = 30.0
 """Time without a successful upload at the end of a job after which the rest stays on this machine;
-chosen by hand: most short failures are over by then.
+chosen by hand: most short failures have ended by then.
 """
 ANSWER_S = 10.0
 """Maximum wait for the store at the start of a job; chosen by hand."""
@@ -76,7 +76,7 @@ def bring_back(runs_dir: str, name: str) -> Path:
     """Return the folder of a run to resume, restored from the store.
 
     Args:
-        runs_dir: location of the runs; nothing needs to be done for runs on disk.
+        runs_dir: location of the runs; runs on disk need no upload.
         name: name of the run.
 
     Raises:
@@ -134,7 +134,7 @@ def begin(
         try:
             uploader.claim_soon()
         except RunExistsError:
-            uploader.let_go()
+            uploader.release()
             if kept is None:
                 shutil.rmtree(run, ignore_errors=True)
             raise
@@ -232,14 +232,14 @@ class Uploader:
 
         Raises:
             StoreError: some data could not be uploaded.
-            RunExistsError, CollisionError: another run occupies its place.
+            RunExistsError, CollisionError: another run has its location.
         """
         if not self._claimed:
             self.claim()
         if self._queue.send(final=final):
             self._sent_s = time.monotonic()
         elif not final:
-            self._show_alive()
+            self._signal_alive()
         if self._trouble is not None:
             self._say(
                 f"mothtrap: {self.url} answers again; now sending what was captured in the meantime"
@@ -263,7 +263,7 @@ class Uploader:
         self._trouble = err
 
     def finish(self) -> bool:
-        """Upload the rest, and report what failed. The run must not be written to anymore.
+        """Upload the rest, and report failures. The run must not be written to anymore.
 
         Returns:
             Whether everything is in the store; the copy on this machine is then removed, unless it
@@ -281,7 +281,7 @@ class Uploader:
                 self._thread.join(0.2)  # in pieces, so that Ctrl-C takes effect immediately
         except KeyboardInterrupt:
             self._trouble = StoreError("interrupted")
-        self.let_go()
+        self.release()
         if self._done and self._queue.keeps_details:
             self._say(
                 f"mothtrap: details of single workers stay in {self.run}; "
@@ -296,11 +296,11 @@ class Uploader:
     def leave(self) -> None:
         """Leave the remaining data on this machine, because others still write to the run."""
         self._left = True
-        self.let_go()
+        self.release()
         why = StoreError("workers still write to it")
         self._say(_kept(self._queue.left(), self.run, self.url, why))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let other processes upload the run."""
         os.close(self._hold)
 
@@ -339,7 +339,7 @@ class Uploader:
                     return
                 self.complain(err)
                 pause_s = min(2 * pause_s, MAX_PAUSE_S)
-                if self._ended.is_set() and self._gave_up(err):
+                if self._ended.is_set() and self._must_give_up(err):
                     return
                 if final:
                     time.sleep(min(pause_s, 1.0))
@@ -364,7 +364,7 @@ class Uploader:
             self._looked_s = float("inf")
             self._say(f"mothtrap: this job cannot be controlled through its URL: {err}")
 
-    def _show_alive(self) -> None:
+    def _signal_alive(self) -> None:
         now_s = time.monotonic()
         if now_s - max(self._alive_s, self._sent_s) < ALIVE_EVERY_S:
             return
@@ -376,7 +376,7 @@ class Uploader:
         except ObjectExistsError:
             return  # another launcher of the same run has just done so
 
-    def _gave_up(self, err: OSError) -> bool:
+    def _must_give_up(self, err: OSError) -> bool:
         return isinstance(err, StoreRefusedError) or self._is_long()
 
     def _is_long(self) -> bool:

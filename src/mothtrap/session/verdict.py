@@ -24,7 +24,7 @@ from mothtrap.store.naming import name_here
 from mothtrap.store.remote import place_of, read_remote
 
 
-def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> Run | None:
+def print_verdict(path: Path, config: Config, *, since_s: float | None = None) -> Run | None:
     """Print the verdict of a run on stderr; errors are ignored, because the job is done.
 
     Args:
@@ -59,7 +59,7 @@ def _with_later_cost(summary: RunSummary, seconds: float) -> RunSummary:
     return msgspec.structs.replace(summary, overhead=cost)
 
 
-def say_how_to_go_on(run: Run) -> None:
+def print_next_steps(run: Run) -> None:
     """Print the command that resumes a run that was stopped on request."""
     try:
         if run.stop_reason is not None and run.info is not None:

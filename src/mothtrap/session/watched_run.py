@@ -1,4 +1,4 @@
-"""Run of a watched model: of one process, or of all processes of a job that watch their models.
+"""Run of a watched model: of one process, or of all processes of a job.
 
 The first rank creates the run and publishes it in the job's store. The other ranks read this
 message at their first step, and write to their own folders in the same run. The first rank also
@@ -23,12 +23,12 @@ from mothtrap.reader.files.attempts import AttemptView
 from mothtrap.session import launch, reacting, uploading
 from mothtrap.session.resuming import Resumption, earlier_attempt
 from mothtrap.session.supervision import Supervision
-from mothtrap.session.verdict import say_verdict
+from mothtrap.session.verdict import print_verdict
 from mothtrap.store import layout
 
 WORD_S = 5.0
-"""Maximum wait of a process for the message of the first one; chosen by hand: in a job that
-averages gradients, all make their first step together.
+"""Maximum time that a process waits for the message of rank 0; chosen by hand: in a job that
+averages gradients, all ranks run their first step together.
 """
 LOOK_EVERY_S = 0.01
 OTHERS_S = 5.0
@@ -145,7 +145,7 @@ class WatchedRun:
             self._supervision.close()
         if self._executor is not None:
             self._executor.close()
-        say_verdict(run, config)
+        print_verdict(run, config)
 
     def close(self) -> None:
         """Upload the rest of the run, if it belongs in an object store."""

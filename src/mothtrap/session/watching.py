@@ -39,7 +39,7 @@ class Watch(RecordLog):
     leaves the `with` block is recorded as the reason why the training ended.
 
     Attributes:
-        path: folder of the run; None before the first step, or if nothing is stored.
+        path: folder of the run; None before the first step, or if no run is stored.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Watch(RecordLog):
 
     @property
     def path(self) -> Path | None:
-        """Folder of the run; None before the first step, or if nothing is stored."""
+        """Folder of the run; None before the first step, or if no run is stored."""
         return self._path()
 
     def step(
@@ -133,7 +133,7 @@ class Watch(RecordLog):
                 as evaluation losses.
 
         Raises:
-            ValueError: the mode is none of these.
+            ValueError: the mode is unknown.
         """
         if mode not in tuple(Mode):
             hint = nearest(str(mode), [each.value for each in Mode])
@@ -182,7 +182,7 @@ def watch(
     Args:
         model: a model of a supported framework, e.g. `torch.nn.Module`, or a list of models of
             one framework, such as generator and discriminator.
-        optimizer: the optimizer, or a list of optimizers; without one, each call of `Watch.step`
+        optimizer: the optimizer, or a list of optimizers; without one, each call to `Watch.step`
             counts as a step.
         name: name of the run; by default the name of the script and the time.
         **settings: keys of the configuration file, e.g. `capture="everything"`.
@@ -228,9 +228,9 @@ def watch(
 
 
 def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None:
-    """Return the worker that a watch takes part in: that of the process, or of another watch.
+    """Return the worker that a watch joins: the worker of the process, or of another watch.
 
-    Several watched models of one framework have separate runs, and so have models with a given run
+    Several watched models of one framework have separate runs, and so do models with a given run
     name. Models of different frameworks share one run.
     """
     if (worker := startup.process_worker()) is not None:
@@ -336,7 +336,7 @@ def _check_known(settings: Mapping[str, Any]) -> None:
 
 
 def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
-    """Add the collections of a call to those of a watched job; report the rejected ones."""
+    """Add collections to a watched job; report the collections that are rejected."""
     asked, _ = load_config(start=Path.cwd(), environ={}, overrides=settings)
     if "collections" in settings and worker.config.capture != "off":
         names = settings["collections"]

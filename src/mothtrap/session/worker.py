@@ -1,4 +1,4 @@
-"""One process of a job, from its first optimizer step to its end."""
+"""A process of a job, from its first optimizer step to its end."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Worker:
         config: settings for capture and rules.
         job: job of this process.
         adapters: adapters of all frameworks in the job.
-        record: stores what the script logs besides numbers and tensors.
+        record: stores everything that the script logs, except numbers and tensors.
         start_s: time of mothtrap's imports in seconds.
         saved_s: estimated seconds saved on garbage collection.
     """
@@ -179,7 +179,7 @@ class Worker:
         return False
 
     def leave(self) -> None:
-        """Stop observing without closing anything, because this process is not to be recorded."""
+        """Stop observing without closing anything, because this process must not be recorded."""
         self._alive = False
         self.recorder.sinks.clear()
         self.recorder.leave()
@@ -209,7 +209,7 @@ class Worker:
             rank = place.rank if place is not None else None
             self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
         self._contained("record", self.record.close)
-        self._contained("closing", self.recorder.hand_on_facts)
+        self._contained("closing", self.recorder.emit_facts)
         self._close_part("rules")  # failures there are still reported in the last record
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
@@ -231,12 +231,12 @@ class Worker:
             self._failed("findings", self._lost)  # otherwise the disk was reported
         if self._last_word is not None and self.path is not None and self._rank == 0:
             self._last_word(self.path, self.config)
-        self._tell_of_nothing()
+        self._report_missing_run()
         for act in self._afterwards:
             self._contained("closing", act)
 
-    def _tell_of_nothing(self) -> None:
-        """Report that a watched model has no run, if nothing else reports it."""
+    def _report_missing_run(self) -> None:
+        """Report that a watched model has no run, unless another message reports it."""
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
@@ -255,7 +255,7 @@ class Worker:
             store_facts(folder, [*failed, *[dropped] * (lost > 0), ending])
 
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
-        """Store why there was no step; nothing for a process that never trained.
+        """Store the reason why there was no step, unless the process never trained.
 
         An exception counts as a reason in the job's own process and in ranks. It does not count in
         a helper process, such as a test of an import, or if workers that the job started have ended
@@ -402,7 +402,7 @@ class Worker:
 
     def _process_failed(self, err: BaseException) -> None:
         err.add_note(
-            "a thread of the job writes from now on; data that were not yet written may be missing"
+            "from now on, a thread of the job writes; data that was not written yet may be missing"
         )
         self._failed("writer process", err)
 

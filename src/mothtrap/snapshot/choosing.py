@@ -6,7 +6,7 @@ from mothtrap.core.snapshots import BASE
 from mothtrap.snapshot.retention import is_onset
 
 Rank = tuple[int, bool, bool, int]
-"""Sort key of snapshots, the most informative one first."""
+"""Sort key of snapshots, the most informative snapshot first."""
 ASKED_FOR = ("request", "step", "exception")
 """Reasons of snapshots that the user requested or waits for."""
 
@@ -16,7 +16,7 @@ def is_offered(reason: str, *, exact: bool) -> bool:
 
     Args:
         reason: reason for the snapshot, see `core.snapshots.Snapshot`.
-        exact: whether its state is that of the step.
+        exact: whether its state is the state before the step.
     """
     return reason != BASE and (exact or reason.startswith(ASKED_FOR))
 
@@ -24,16 +24,16 @@ def is_offered(reason: str, *, exact: bool) -> bool:
 def rank(
     *, step: int, reason: str, exact: bool, root_step: int | None = None, root_code: str = ""
 ) -> Rank:
-    """Return the priority of a snapshot among those of its run.
+    """Return the priority of a snapshot among the snapshots of its run.
 
     The first step that was not finite or raised an exception comes first, then the first with a
-    finding, then the last requested one. If the state is later than the step, there is nothing to
-    compare with.
+    finding, then the last requested step. If the state is later than the step, a replay has no
+    reference.
 
     Args:
         step: step of the snapshot.
         reason: reason for the snapshot, see `core.snapshots.Snapshot`.
-        exact: whether its state is that of the step.
+        exact: whether its state is the state before the step.
         root_step: step of the finding with which the diagnosis begins.
         root_code: code of that finding.
     """

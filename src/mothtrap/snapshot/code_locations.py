@@ -15,7 +15,7 @@ from pathlib import Path
 from mothtrap.core.snapshots import LineDigests, Snapshot
 
 MAX_LINES = 20_000
-"""Maximum number of lines of an inspected file. Chosen by hand: longer ones are generated."""
+"""Maximum number of lines of an inspected file. Chosen by hand: longer files are generated."""
 ANYWHERE = (1, 1 << 31)
 """Range of all lines, for a location that cannot be found."""
 
@@ -90,7 +90,7 @@ def _followed(sites: Iterable[str], then: LineDigests, now: LineDigests) -> Move
 
 
 class CodeLocations:
-    """Maps locations of the script to those of the run.
+    """Maps locations in the current script to locations in the run.
 
     Args:
         moved: locations that have moved; empty if all are unchanged.
@@ -100,7 +100,7 @@ class CodeLocations:
         self._moved = dict(moved or {})
 
     def fits(self, recorded: str, found: str) -> bool:
-        """Return whether a location may be the recorded one."""
+        """Return whether a location may be the recorded location."""
         if recorded not in self._moved:
             return recorded == found
         first, last = self._moved[recorded]

@@ -1,8 +1,8 @@
 """Matching of recorded events to the calls of a script that runs again.
 
 The script runs unchanged up to the location of the first recorded event. From there on, its calls
-are matched with the recorded ones, in order. A call without a counterpart is left to the script, so
-an evaluation before the training, for example, runs as usual.
+are matched with the recorded calls, in order. A call without a counterpart is left to the script,
+so an evaluation before the training, for example, runs as usual.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.snapshot.code_locations import CodeLocations
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
-"""Maximum number of reported places that were reached instead of the recorded one."""
+"""Maximum number of reported locations that were reached instead of the recorded location."""
 
 
 class Cues:
@@ -44,7 +44,7 @@ class Cues:
         self._at = 0
         self._next = 0
         self._matched = 0
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._passed_rng: Tree = None
         self.begun = False
         self.reached: list[str] = []
@@ -60,7 +60,7 @@ class Cues:
         return self._at == len(self._steps) - 1
 
     @property
-    def is_under_way(self) -> bool:
+    def has_begun(self) -> bool:
         """Return whether the step has progressed so far that an optimizer step would end it."""
         return self._matched > 0 or not self._cued()
 
@@ -79,7 +79,7 @@ class Cues:
         return None
 
     def batch(self, loader: int, site: str) -> BatchHanded | None:
-        """Return the recorded batch for a loader at a location; None if it returns its own."""
+        """Return the recorded batch for a loader at a location; None to use its own batch."""
         found = self._find(
             BatchHanded,
             lambda e: self._places.fits(e.site, site) and (e.loader == loader or self.begun),
@@ -96,21 +96,21 @@ class Cues:
             lambda e: e.root == root and self._places.fits(e.site, site) and e.trains == trains,
         )
         if found is None:
-            self._note(f"a call of {root} at {site}" + ("" if trains else " without autograd"))
+            self._note(f"a call to {root} at {site}" + ("" if trains else " without autograd"))
         return found
 
     def loss(self, function: str, site: str) -> LossCalled | None:
-        """Return the recorded call of a loss at a location; each call is returned once."""
+        """Return the recorded call to a loss at a location; each call is returned once."""
         if not self.begun:
             return None
         for number, event in enumerate(self.step.events):
             if (
                 isinstance(event, LossCalled)
-                and number not in self._told
+                and number not in self._reported
                 and event.function == function
                 and self._places.fits(event.site, site)
             ):
-                self._told.add(number)
+                self._reported.add(number)
                 return event
         return None
 
@@ -124,7 +124,7 @@ class Cues:
         self._at = min(self._at + 1, len(self._steps) - 1)
         self._next = self._matched = 0
         self._passed_rng = None
-        self._told.clear()
+        self._reported.clear()
 
     def _cued(self) -> bool:
         return any(not isinstance(event, LossCalled) for event in self.step.events)

@@ -1,8 +1,8 @@
 """Assignment of the events of a recorded step to its micro-batches.
 
 If a loader returns k batches at one location, and all models are called k times (or a multiple of
-k) at theirs, there are k micro-batches, in this order. If no loader returns any, there are as many
-as backward passes. Otherwise, the step counts as one micro-batch.
+k) at their locations, there are k micro-batches, in this order. If no loader returns any, there are
+as many as backward passes. Otherwise, the step counts as one micro-batch.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
     """Return the snapshots to remove so that one more can be stored.
 
     The oldest are removed first, but the last snapshot for each reason stays as long as there are
-    others. Of the steps that went wrong, the first one stays: the verdict names it.
+    others. Of the steps that went wrong, the first step stays, because the verdict names it.
 
     Args:
         there: existing snapshots.
@@ -54,7 +54,7 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
 
 
 def is_onset(reason: str) -> bool:
-    """Return whether a step was kept because something went wrong in it."""
+    """Return whether a step was kept because it went wrong."""
     return kind_of(reason) in ONSETS
 
 
@@ -64,7 +64,7 @@ def kind_of(reason: str) -> str:
 
 
 def _least(left: Sequence[Kept], coming: Kept, *, bases: bool) -> Kept | None:
-    """Return the least useful snapshot; None if none may be removed. The latest base never is."""
+    """Return the least useful snapshot, never the latest base; None if none may be removed."""
     older = [kept for kept in left if kept.reason == BASE][:-1]
     if bases and older:
         return older[0]

@@ -30,7 +30,7 @@ class Trial(Protocol):
 
         Args:
             rows: positions on the first axis, at least one.
-            repeat: rows are repeated until the batch has its own size.
+            repeat: rows are repeated until the batch has its original size.
 
         Returns:
             None if it fails in another way, because the script does not accept such a batch.
@@ -61,7 +61,7 @@ class Guilty:
         return self.sentence_of(None)
 
     def sentence_of(self, micro_batch: int | None) -> str:
-        """Return the finding as a sentence, for one of several micro-batches."""
+        """Return the result as a sentence, for one of several micro-batches."""
         named, whole = listed(self.rows), "the step"
         if micro_batch is not None:
             named, whole = f"{named} of micro-batch {micro_batch}", "that micro-batch"

@@ -42,7 +42,7 @@ def available_bytes(root: Path = Path("/")) -> float:
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Yield the cgroups of this process, beginning with its own; some may not exist."""
+    """Yield the cgroups of this process, innermost first; some may not exist."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not on Linux

@@ -1,8 +1,8 @@
 """Conversion of nested values to plain JSON and arrays, and back (see `core.snapshots.Tree`).
 
 Converting to a tree copies only plain values; the caller handles tensors and arrays. Converting
-back runs no code that a snapshot names: nothing is imported, no constructor is called, and objects
-are created only for classes that need no constructor.
+back runs no code that a snapshot names: it imports no module and calls no constructor, and it
+creates objects only for classes that need no constructor.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-/* One pass over the memory of many arrays: the norm of each, all its statistics, a digest or both,
- * how its values are spread over powers of two, or a copy.
+/* One pass over the memory of many arrays. For each array, it computes the norm, all statistics, a
+ * digest, statistics and a digest, or the distribution over powers of two; or it copies the array.
  *
- * Sums are kept in double, so nothing of float32 overflows, vanishes or cancels, and what
- * is not finite shows in the sum of squares. Python decides what to do about those arrays.
- * The loops are written in lanes, which a compiler turns into vector instructions without
- * being allowed to reorder sums; the order is the same on every machine.
+ * Sums are computed in double, so sums of float32 values do not overflow, underflow or cancel, and
+ * values that are not finite make the sum of squares not finite. Python decides what to do with
+ * such arrays. The loops are written in lanes, which a compiler can vectorize without permission to
+ * reorder sums; the order is the same on every machine.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -17,8 +17,8 @@
 #include <emmintrin.h>
 #endif
 
-/* On x86 the widest instructions that the machine has are chosen when the module is loaded.
- * By features: a name such as "arch=haswell" is taken on machines of that maker alone. */
+/* On x86, the widest available instructions are chosen when the module is loaded. They are chosen
+ * by features, because a name such as "arch=haswell" matches only that maker's machines. */
 #if !defined(__x86_64__) || !defined(__linux__) || !defined(__GLIBC__) || !defined(__GNUC__)
 #define WIDEST
 #elif __GNUC__ >= 12
@@ -32,13 +32,13 @@
 #include "_xxh3.h"
 
 #define SQUARE_LANES 64
-#define LANES 16 /* of each of the seven columns: more do not fit into registers */
-#define BLOCK 2048 /* elements whose magnitudes are added in float32: 128 a lane */
-/* A shorter look, some milliseconds, keeps the interpreter, as an operation of a framework
- * does: who gives it up may wait longer to have it back. */
+#define LANES 16 /* lanes per column; with seven columns, more do not fit into registers */
+#define BLOCK 2048 /* elements whose magnitudes are added in float32: 128 per lane */
+/* Shorter work, up to some milliseconds, holds the GIL, as operations of a framework do: getting it
+ * back may take longer than the work. */
 #define UNSHARED_BYTES (1 << 26)
 
-/* Of the first ones there are norms and statistics; of all, tallies. */
+/* Kinds below SUMMARIZED have norms and statistics; all kinds have tallies. */
 enum kind { FLOAT32, BFLOAT16, FLOAT16, FLOAT64, SUMMARIZED, BYTE = SUMMARIZED, KINDS };
 static const int64_t element_bytes[KINDS] = {4, 2, 2, 8, 1};
 
@@ -53,7 +53,7 @@ static inline float bfloat16(const void *values, int64_t i)
     return value;
 }
 
-/* Its digits times a power of two, by operations alone that vectors have; NaN becomes infinite. */
+/* The digits times a power of two, with operations that exist for vectors; NaN becomes infinite. */
 static inline float float16(const void *values, int64_t i)
 {
     int32_t half = ((const uint16_t *)values)[i], exponent = half >> 10 & 0x1f;
@@ -67,7 +67,7 @@ static inline float float16(const void *values, int64_t i)
 
 static inline double float64(const void *values, int64_t i) { return ((const double *)values)[i]; }
 
-/* The sum of the squares. */
+/* Return the sum of squares. */
 #define DEFINE_SQUARES(TYPE)                                                 \
     WIDEST static double squares_##TYPE(const void *values, int64_t count)   \
     {                                                                        \
@@ -92,12 +92,12 @@ DEFINE_SQUARES(bfloat16)
 DEFINE_SQUARES(float16)
 DEFINE_SQUARES(float64)
 
-/* The largest part of the squares about the pivot that the mean may explain: beyond it
- * rounding is felt in the seventh digit of the deviation. */
+/* Maximum share of the sum of squares about the pivot that the mean may explain: above it, rounding
+ * changes the seventh digit of the deviation. */
 #define MOST_EXPLAINED (1 - 1e-9)
 
-/* Below this sum squares of float64 may have vanished, which begin at 5e-324; those of the others
- * are at least 1e-90. */
+/* Below this sum, squares of float64 values may have underflowed (the smallest is 5e-324); squares
+ * of the other types are at least 1e-90. */
 #define VANISHING 1e-270
 
 static double squares_or_unknown(const void *values, int64_t count)
@@ -117,7 +117,7 @@ static void finish(double *row, int64_t count, double pivot, double sum, double 
     row[NORM] = sqrt(square + 2 * pivot * sum + (double)count * pivot * pivot);
 }
 
-/* Make unknown what squares that vanished would have been a part of. */
+/* Set values to NaN if squares that they are computed from may have underflowed. */
 static void distrust(double *row, double square)
 {
     if (row[MAX] > row[MIN] && square < VANISHING)
@@ -126,9 +126,9 @@ static void distrust(double *row, double square)
         row[NORM] = NAN;
 }
 
-/* All columns, of at least one element. Sums are taken about the first element, so that
- * the deviation is no small difference of large sums. A digest that has begun takes in each
- * block just before, and fetches it from memory for both. */
+/* Compute all columns, from at least one element. Sums are about the first element, so that the
+ * deviation is not a small difference of large sums. If `hash` is given, it digests each block
+ * immediately before, so each block is fetched from memory only once. */
 #define DEFINE_SUMMARY(TYPE, BYTES, VALUE, ABSOLUTE)                                      \
     WIDEST static void summary_##TYPE(const void *values, int64_t count, double *row, Hash *hash) \
     {                                                                                     \
@@ -198,15 +198,17 @@ static double (*const squares_of[SUMMARIZED])(const void *, int64_t) = {
 static void (*const summary_of[SUMMARIZED])(const void *, int64_t, double *, Hash *) = {
     summary_float32, summary_bfloat16, summary_float16, summary_float64};
 
-/* How values are spread over powers of two. Each becomes the number of its bin, as vectors; then
- * these are tallied, in turns in four tables: one would wait for what was just written to it. */
+/* Distribution of values over powers of two. Vector instructions compute the bin of each value; the
+ * bins are then counted in four tables in turn, because each count in a single table would wait for
+ * the previous write. */
 #define BINS 64
 #define LOWEST_POWER (-40)
 #define UNCOUNTED (2 * BINS) /* zeros, NaN, infinities */
 #define TALLIES 256
 #define TABLES 4
 
-/* By the bits: whatever the processor makes of denormal numbers. Negative values come first. */
+/* Computed from bits, so the processor's handling of denormals has no effect. Negative values come
+ * first. */
 static inline uint8_t bin_of(int32_t exponent, int32_t bias, int32_t negative, int32_t counted)
 {
     int32_t bin = exponent - bias - LOWEST_POWER;
@@ -260,7 +262,7 @@ static void tally_byte(const void *values, int64_t count, int64_t *table)
             table[place] += tables[turn][place];
 }
 
-#define TALLIED_BLOCK 16384 /* bytes on the stack, which stay in the nearest cache */
+#define TALLIED_BLOCK 16384 /* bytes on the stack; they stay in the L1 cache */
 
 #define DEFINE_TALLY(TYPE)                                                                 \
     WIDEST static void bins_##TYPE(const void *values, int64_t at, int64_t end, uint8_t *bins) \
@@ -287,7 +289,7 @@ DEFINE_TALLY(float64)
 static void (*const tally_of[KINDS])(const void *, int64_t, int64_t *) = {
     tally_float32, tally_bfloat16, tally_float16, tally_float64, tally_byte};
 
-/* Give the interpreter up for work on so many bytes, where that is worth it; NULL: it was not. */
+/* Release the GIL if the work on `bytes` is long enough; else return NULL. */
 static PyThreadState *share(int64_t bytes)
 {
     return bytes < UNSHARED_BYTES ? NULL : PyEval_SaveThread();
@@ -299,11 +301,11 @@ static void take_back(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
-/* Where arrays lie, as (address, elements, kind) of each, and where goes what is found of each. */
+/* Arrays as (address, elements, kind), and memory for the results. */
 typedef struct {
     const int64_t *arrays;
     void *found;
-    uint64_t *seeds; /* where digests are wanted, too */
+    uint64_t *seeds; /* seeds of digests, or NULL */
 } Look;
 
 static const void *values_at(const Look *look, int64_t i)
@@ -333,7 +335,7 @@ static void tally_one(void *context, int64_t i)
     tally_of[array[2]](values_at(look, i), array[1], (int64_t *)look->found + TALLIES * i);
 }
 
-/* A row, and in place of the seed the digest, in one read. */
+/* Compute a row, and replace the seed by the digest, in one read. */
 static void summarize_and_digest_one(void *context, int64_t i)
 {
     const Look *look = context;
@@ -354,7 +356,7 @@ enum look { NORM_ALONE, WHOLE_ROW, TALLY };
 static void (*const one_of[])(void *, int64_t) = {norm_one, summarize_one, tally_one};
 static const int64_t look_width[] = {1, COLUMNS, TALLIES};
 
-/* Do something to each of many things, of so many bytes together.
+/* Call `one` for each of `many` items, which have `bytes` bytes in total.
  * `region`: the address of a `Region`, or 0. */
 static void for_each(void (*one)(void *, int64_t), void *context, int64_t many, int64_t bytes,
                      unsigned long long region)
@@ -365,7 +367,7 @@ static void for_each(void (*one)(void *, int64_t), void *context, int64_t many, 
     take_back(state);
 }
 
-/* The bytes of arrays that can all be looked at so; -1 where one cannot. */
+/* Return the total bytes of arrays; -1 if one is empty, or its kind is not below `kinds`. */
 static int64_t bytes_of(const int64_t *array, int64_t many, int64_t kinds)
 {
     int64_t bytes = 0;
@@ -377,7 +379,7 @@ static int64_t bytes_of(const int64_t *array, int64_t many, int64_t kinds)
     return bytes;
 }
 
-/* Give the memory back that a function was given; None, or an error where it did not fit. */
+/* Release the arguments of a function. Return None; raise an error if they did not fit. */
 static PyObject *ended(int good, const char *complaint, Py_buffer *one, Py_buffer *other)
 {
     PyBuffer_Release(one);
@@ -407,7 +409,7 @@ static PyObject *norms(PyObject *module, PyObject *args) { return reduce(args, N
 static PyObject *summaries(PyObject *module, PyObject *args) { return reduce(args, WHOLE_ROW); }
 static PyObject *tallies(PyObject *module, PyObject *args) { return reduce(args, TALLY); }
 
-/* Pieces are (address, size, seed) here. */
+/* Here, pieces are (address, size, seed). */
 static void digest_one(void *context, int64_t i)
 {
     const Look *look = context;
@@ -475,11 +477,11 @@ static PyObject *digested_summaries(PyObject *module, PyObject *args)
                  &rows);
 }
 
-/* Copies of more than this are past the caches when they are read. */
+/* Larger copies have left the caches before they are read. */
 #define STREAMED_BYTES (1 << 22)
 
-/* Copy without reading the target's lines first, which takes a third of the time: memcpy does
- * so for what is large in one piece alone. */
+/* Copy without first reading the cache lines of the target, which takes a third of the time. memcpy
+ * skips that read only for large single pieces. */
 static void stream(char *target, const char *source, size_t size)
 {
 #ifdef __SSE2__
@@ -497,7 +499,7 @@ static void stream(char *target, const char *source, size_t size)
     memcpy(target, source, size);
 }
 
-/* Pieces of (address, bytes, where in the target). */
+/* Pieces are (address, bytes, offset in the target). */
 typedef struct {
     const int64_t *pieces;
     char *target;
@@ -526,11 +528,11 @@ static void copy_all(const int64_t *pieces, int64_t many, char *target, int64_t 
     for_each(copy_one, &copies, many, bytes, region);
 }
 
-/* Copy memory; nothing where the target has not as many bytes. */
+/* Copy memory; raise an error if the target has a different size. */
 static PyObject *copied(const void *source, Py_ssize_t size, const Py_buffer *target)
 {
     if (size != target->len) {
-        PyErr_SetString(PyExc_ValueError, "the target has another number of bytes");
+        PyErr_SetString(PyExc_ValueError, "the target has a different number of bytes");
         return NULL;
     }
     const int64_t piece[3] = {(int64_t)(intptr_t)source, size, 0};
@@ -580,7 +582,7 @@ static PyObject *gather(PyObject *module, PyObject *args)
     return ended(good, "pieces of (address, size, begin) do not fit the target", &pieces, &target);
 }
 
-/* Write where arrays in C order lie, and how long they are; where each goes stands there already. */
+/* Write addresses and sizes of arrays in C order into pieces that already have the offsets. */
 static PyObject *locate(PyObject *module, PyObject *args)
 {
     PyObject *arrays;
@@ -607,37 +609,37 @@ static PyObject *locate(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* After a failed call: an error is of no consequence here, but a Ctrl-C is the user's. */
-static void let_go(void)
+/* Clear the error of a failed call, except for a Ctrl-C, which the user must get. */
+static void clear_error(void)
 {
     if (PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_Clear();
 }
 
-/* What a method or attribute of a tensor returns, as a number; -1 where it is none. */
+/* Return the result of a method or attribute as a number; -1 if it is not a number. */
 static int64_t number(PyObject *found)
 {
     long long value = found == NULL ? -1 : PyLong_AsLongLong(found);
     Py_XDECREF(found);
     if (value == -1 && PyErr_Occurred())
-        let_go();
+        clear_error();
     return value;
 }
 
-/* Whether it is that very object. */
+/* Return whether `found` is `expected`. Takes over `found`. */
 static int is(PyObject *found, PyObject *expected)
 {
     Py_XDECREF(found);
     if (found == NULL)
-        let_go();
+        clear_error();
     return found == expected;
 }
 
 static PyObject *is_cpu_name, *layout_name, *dtype_name, *is_contiguous_name, *numel_name,
     *data_ptr_name, *untyped_storage_name, *nbytes_name, *is_neg_name, *is_conj_name, *shape_name;
 
-/* The kind of a tensor that can be read where it lies, and has an element; -1 of others, and
- * where an exception is set. */
+/* Return the kind of a tensor that can be read in place and is not empty; -1 for other tensors, and
+ * if an exception is set. */
 static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObject *strided,
                      int64_t *address, int64_t *count)
 {
@@ -651,7 +653,7 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
             kind = i;
     Py_XDECREF(dtype);
     if (dtype == NULL)
-        let_go();
+        clear_error();
     if (kind < 0 || !is(PyObject_GetAttr(tensor, layout_name), strided) ||
         !is(PyObject_GetAttr(tensor, is_cpu_name), Py_True) ||
         !is(PyObject_CallMethodNoArgs(tensor, is_contiguous_name), Py_True) ||
@@ -666,14 +668,14 @@ static int64_t place(PyObject *tensor, PyObject *types, PyObject *dtypes, PyObje
         return -1;
     PyObject *storage = PyObject_CallMethodNoArgs(tensor, untyped_storage_name);
     if (storage == NULL) {
-        let_go();
+        clear_error();
         return -1;
     }
     int64_t there = number(PyObject_CallMethodNoArgs(storage, nbytes_name));
     Py_DECREF(storage);
     int64_t size = kind < KINDS ? *count * element_bytes[kind]
                                 : number(PyObject_GetAttr(tensor, nbytes_name));
-    /* What is sharded gives its memory back, and keeps its shape. */
+    /* A sharded tensor releases its memory, but keeps its shape. */
     return size > 0 && there >= size ? kind : -1;
 }
 
@@ -688,7 +690,7 @@ static PyObject *places(PyObject *module, PyObject *args)
     Py_ssize_t many = PyList_GET_SIZE(tensors);
     int good = arrays.len == (Py_ssize_t)(many * 3 * sizeof(int64_t)) &&
                PyTuple_GET_SIZE(types) == 2;
-    /* A list that becomes shorter meanwhile, by another thread, ends the loop. */
+    /* Another thread may shorten the list meanwhile. */
     for (Py_ssize_t i = 0; good && i < many; i++, array += 3) {
         array[0] = array[1] = 0;
         array[2] = -1;
@@ -717,7 +719,7 @@ static PyObject *row(PyObject *module, PyObject *args)
                           &tensor))
         return NULL;
     if (PyTuple_GET_SIZE(types) != 2) {
-        PyErr_SetString(PyExc_ValueError, "two types are looked into");
+        PyErr_SetString(PyExc_ValueError, "expected two types");
         return NULL;
     }
     int64_t array[3] = {0, 0, -1};
@@ -732,7 +734,7 @@ static PyObject *row(PyObject *module, PyObject *args)
     return PyBytes_FromStringAndSize((const char *)found, sizeof found);
 }
 
-/* What `seed_of(dtype, shape)` says of a tensor, whether it says anything. */
+/* Set `found` to `seed_of(dtype, shape)` of a tensor; return whether it returned a seed. */
 static int seed(PyObject *tensor, PyObject *seed_of, uint64_t *found)
 {
     PyObject *dtype = PyObject_GetAttr(tensor, dtype_name);
@@ -746,7 +748,7 @@ static int seed(PyObject *tensor, PyObject *seed_of, uint64_t *found)
     Py_XDECREF(dtype);
     if (number != NULL && !PyErr_Occurred())
         return 1;
-    let_go();
+    clear_error();
     return 0;
 }
 
@@ -776,49 +778,50 @@ static PyObject *seeds(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"places", places, METH_VARARGS,
-     "places(tensors, types, dtypes, strided, arrays): write where tensors lie.\n\n"
-     "types: the two that are looked into. dtypes: those of the kinds, in order; any may follow\n"
-     "that are only digested. arrays: int64,\n"
-     "(address, count, kind) of each; kind -1 of one that cannot be read so."},
+     "places(tensors, types, dtypes, strided, arrays): write the addresses of tensors.\n\n"
+     "types: the two types that are read. dtypes: data types of the kinds, in order, then data\n"
+     "types that are only digested. arrays: int64, (address, count, kind) per tensor; the kind is\n"
+     "-1 if the tensor cannot be read."},
     {"norms", norms, METH_VARARGS,
      "norms(arrays, rows, region=0): write the Euclidean norm of each array.\n\n"
-     "arrays: int64, (address, count, kind) of each. rows: float64, one per array. region:\n"
-     "address of GOMP_parallel in the runtime of a framework, whose threads share the arrays, as\n"
-     "of all functions here that take it; 0: this thread reads alone."},
+     "arrays: int64, (address, count, kind) per array. rows: float64, one per array. region:\n"
+     "address of GOMP_parallel in a framework's runtime, whose threads share the arrays; 0: this\n"
+     "thread reads all of them. It has the same meaning in all functions of this module."},
     {"summaries", summaries, METH_VARARGS,
      "summaries(arrays, rows, region=0): write zero, min, max, mean, deviation_l2, abs_sum and l2.\n\n"
-     "arrays: as for norms. rows: float64, seven per array. NORM is not finite where an\n"
-     "element is not; deviation_l2 is NaN where it would be inaccurate."},
+     "arrays: as for norms. rows: float64, seven per array. l2 is not finite if an element is\n"
+     "not finite; deviation_l2 is NaN if it would be inaccurate."},
     {"row", row, METH_VARARGS,
-     "row(types, dtypes, strided, tensor): the count and the columns of `summaries`, as bytes.\n\n"
-     "None of a tensor that cannot be read where it lies. The others as for `places`."},
+     "row(types, dtypes, strided, tensor): return the count and the columns of `summaries`.\n\n"
+     "They are float64 values, as bytes; None if the tensor cannot be read in place. The other\n"
+     "arguments are as for `places`."},
     {"seeds", seeds, METH_VARARGS,
-     "seeds(tensors, seed_of, arrays, found): write seed_of(dtype, shape) of each of a tuple.\n\n"
-     "arrays: what `places` says of them; the kind of one that has no shape becomes -1.\n"
-     "found: uint64, one per tensor."},
+     "seeds(tensors, seed_of, arrays, found): write seed_of(dtype, shape) of each tensor.\n\n"
+     "tensors: a tuple. arrays: written by `places`; the kind of a tensor without a seed becomes\n"
+     "-1. found: uint64, one per tensor."},
     {"digests", digests, METH_VARARGS,
      "digests(pieces, found, region=0): write the xxh3_64 of bytes, uint64, one per piece.\n\n"
-     "pieces: int64, (address, bytes, seed) of each."},
+     "pieces: int64, (address, bytes, seed) per piece."},
     {"row_digests", row_digests, METH_VARARGS,
-     "row_digests(data, size, seed, found): write the xxh3_64 of each piece of so many bytes.\n\n"
-     "data: bytes that lie together. found: uint64, one per piece."},
+     "row_digests(data, size, seed, found): write the xxh3_64 of each piece of `size` bytes.\n\n"
+     "data: contiguous bytes. found: uint64, one per piece."},
     {"digested_summaries", digested_summaries, METH_VARARGS,
-     "digested_summaries(arrays, rows, seeds, region=0): as summaries, and digests for seeds.\n\n"
-     "seeds: uint64, one per array. All in one read."},
+     "digested_summaries(arrays, rows, seeds, region=0): like summaries, and write digests.\n\n"
+     "seeds: uint64, one per array, replaced by the digests. Each array is read once."},
     {"tallies", tallies, METH_VARARGS,
-     "tallies(arrays, tables, region=0): add up how many elements lie where.\n\n"
-     "arrays: as for norms, also of further kinds. tables: int64, 256 per array: of bytes a\n"
-     "tally of each byte; of others of 64 powers of two of negative values, then positive ones,\n"
-     "then of zeros, NaN and infinities together."},
+     "tallies(arrays, tables, region=0): add the number of elements in each bin to tables.\n\n"
+     "arrays: as for norms, but bytes are also allowed. tables: int64, 256 per array. For bytes,\n"
+     "a bin per value; else 64 powers of two for negative values, 64 for positive values, and a\n"
+     "bin for zeros, NaN and infinities."},
     {"copy", copy, METH_VARARGS,
-     "copy(source, target): copy an array in C order into as many bytes."},
+     "copy(source, target): copy an array in C order into a buffer of the same size."},
     {"copy_at", copy_at, METH_VARARGS,
-     "copy_at(address, size, target): the same of what lies at an address."},
+     "copy_at(address, size, target): copy memory at an address into a buffer of that size."},
     {"gather", gather, METH_VARARGS,
-     "gather(pieces, target, region=0): copy what lies at many places.\n\n"
-     "pieces: int64, (address, bytes, where in the target) of each."},
+     "gather(pieces, target, region=0): copy pieces of memory into a buffer.\n\n"
+     "pieces: int64, (address, bytes, offset in the target) per piece."},
     {"locate", locate, METH_VARARGS,
-     "locate(arrays, pieces): write address and bytes of each array of a list, as of gather."},
+     "locate(arrays, pieces): write address and bytes of each array into pieces for gather."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* Functions of the limited API of Python 3.12 in the place of macros that it does not have.
+/* Functions of the limited API of Python 3.12 instead of macros that it does not have.
  *
  * A wheel for 3.12 and later is built with Py_LIMITED_API; one for 3.11 is built without it.
  */

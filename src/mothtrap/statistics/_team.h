@@ -1,12 +1,13 @@
 /* The threads of a framework, for reading and copying what it has just computed.
  *
- * One processor cannot read as fast as the memory gives. When a step is looked at, the threads
- * of the framework have just computed, and wait for its next operation, awake; to start others
- * would take as long as to read some megabytes alone, and these would wait for a processor. So a
- * look is a parallel region of the framework's own OpenMP runtime, whose entry the caller names.
+ * One processor cannot use the full bandwidth of the memory. When a step is read, the framework's
+ * threads have just computed, and are still awake, waiting for the next operation. Starting other
+ * threads would take as long as reading some megabytes with one thread, and they would compete for
+ * processors. So the work runs in a parallel region of the framework's own OpenMP runtime; the
+ * caller passes its entry point.
  *
- * Each array is read by one thread, from its beginning to its end, and all of them reckon alike,
- * so what is found does not depend on who read what. */
+ * Each array is read by one thread, from start to end, and all threads compute in the same way, so
+ * the results do not depend on which thread read which array. */
 
 #include <stdint.h>
 #if defined(__SSE2__) && defined(__GNUC__)
@@ -14,13 +15,13 @@
 #define HAS_TEAM
 #endif
 
-#define SHARED_BYTES (1 << 22) /* less is read before a team has met */
+#define SHARED_BYTES (1 << 22) /* fewer bytes are read before a team of threads has started */
 
-/* `GOMP_parallel`, which the runtimes of GNU and LLVM have: a part for each of so many threads,
- * 0 = as many as the framework takes. */
+/* `GOMP_parallel`, which the runtimes of GNU and LLVM have: calls `part` in each of `threads`
+ * threads; 0 = the framework's number of threads. */
 typedef void (*Region)(void (*part)(void *), void *shared, unsigned threads, unsigned flags);
 
-/* What is done to each of many things, in any order. */
+/* Calls of a function for each of many items, in any order. */
 typedef struct {
     void (*one)(void *context, int64_t i);
     void *context;
@@ -28,8 +29,8 @@ typedef struct {
 } Work;
 
 #ifdef HAS_TEAM
-/* Each thread has its own say on rounding, and on whether numbers below 1e-38 count. As the
- * standard has it, and with no exceptions. */
+/* Each thread has its own settings for rounding, and for flushing denormals to zero. This is the
+ * setting of the standard, without exceptions. */
 #define STANDARD 0x1F80u
 
 static void take_part(void *shared)

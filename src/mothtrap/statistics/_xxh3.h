@@ -1,8 +1,8 @@
-/* XXH3 with 64 bits and a seed, as its specification has it
- * (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), for a reader that comes by in blocks.
+/* XXH3 with 64 bits and a seed, according to its specification
+ * (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), for data that is read in blocks.
  *
- * What is read may so be used for something else while it is in the nearest cache. The loops are
- * written in lanes, as in `_arrays.c`, which defines WIDEST.
+ * So a block can be used for other computations while it is in the L1 cache. The loops are written
+ * in lanes, as in `_arrays.c`, which defines WIDEST.
  */
 
 #include <stdint.h>
@@ -11,10 +11,10 @@
 #define SECRET_BYTES 192
 #define HASH_LANES 8
 #define STRIPE (8 * HASH_LANES)
-#define STRIPES 16                 /* of a block: each begins 8 bytes later in the secret */
+#define STRIPES 16                 /* per block; each begins 8 bytes later in the secret */
 #define HASHED_BLOCK (STRIPES * STRIPE)
-#define LAST_SECRET (SECRET_BYTES - STRIPE) /* its last place for a stripe */
-#define SHORT_BYTES 240            /* of which the specification has other formulas */
+#define LAST_SECRET (SECRET_BYTES - STRIPE) /* last offset of a stripe in the secret */
+#define SHORT_BYTES 240            /* up to this size, the specification has other formulas */
 
 #define PRIME32_1 0x9E3779B1u
 #define PRIME32_2 0x85EBCA77u
@@ -70,7 +70,7 @@ static inline uint64_t swap64(uint64_t x)
 
 static inline uint64_t turned(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-/* Both halves of the product of 128 bits, one upon the other. */
+/* XOR of both halves of the 128-bit product. */
 static inline uint64_t folded_product(uint64_t a, uint64_t b)
 {
     uint64_t low_low = (a & 0xffffffff) * (b & 0xffffffff), low_high = (a & 0xffffffff) * (b >> 32);
@@ -140,11 +140,11 @@ static uint64_t hash_short(const uint8_t *data, int64_t size, uint64_t seed)
     return avalanche(sum + mixed_16(data + size - 16, secret + 136 - 17, seed));
 }
 
-/* How far the hash of data of more than SHORT_BYTES has come. */
+/* State of the hash of data that is longer than SHORT_BYTES. */
 typedef struct {
     uint64_t lanes[HASH_LANES];
     uint8_t secret[SECRET_BYTES];
-    int64_t blocks; /* that are behind it */
+    int64_t blocks; /* number of processed blocks */
 } Hash;
 
 static void hash_begin(Hash *hash, uint64_t seed)
@@ -160,7 +160,7 @@ static void hash_begin(Hash *hash, uint64_t seed)
     hash->blocks = 0;
 }
 
-/* All lanes at once. Left to itself, gcc 12 makes four times slower code of loops over them. */
+/* All lanes as one vector. gcc 12 compiles loops over lanes to code that is four times slower. */
 #ifdef __GNUC__
 typedef uint64_t Lanes __attribute__((vector_size(STRIPE)));
 #define FETCH(address) __builtin_prefetch(address)
@@ -168,13 +168,13 @@ typedef uint64_t Lanes __attribute__((vector_size(STRIPE)));
 #define FETCH(address)
 #endif
 
-/* Bytes that are fetched ahead where a block is looked at twice: meanwhile the processor would
- * fetch nothing by itself. Measured on a Zen 5: 1.5 times as fast as without. */
+/* Distance of prefetches, in bytes. While a block is read a second time, the processor prefetches
+ * nothing by itself. On a Zen 5, this is 1.5 times as fast as without prefetches. */
 #define AHEAD 8192
 #define AHEAD_OF_HASH 12288
 
-/* Add stripes to the lanes. A value goes to its own lane as a product and to its neighbor as it
- * is; the latter are kept apart until the end, so that no lane waits for another. */
+/* Add stripes to the lanes. A value is added to its own lane as a product, and to the neighboring
+ * lane unchanged; the unchanged values are added at the end, so that no lane waits for another. */
 static inline void add_stripes(uint64_t *lanes, const uint8_t *data, int64_t many,
                                const uint8_t *secret)
 {
@@ -204,7 +204,7 @@ static inline void add_stripes(uint64_t *lanes, const uint8_t *data, int64_t man
         lanes[lane] = products[lane] + sums[lane ^ 1];
 }
 
-/* Take in the blocks up to a place in the data of so many bytes; the last ones wait for the end. */
+/* Process the blocks of the data up to `place`; the last bytes are processed by `hash_end`. */
 WIDEST static void hash_up_to(Hash *hash, const uint8_t *data, int64_t place, int64_t size)
 {
     int64_t end = (place < size ? place : size - 1) / HASHED_BLOCK;

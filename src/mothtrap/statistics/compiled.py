@@ -23,8 +23,8 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 KINDS: Final = ("float32", "bfloat16", "float16", "float64", "uint8")
-"""Supported element types, in the order of their kinds; the last one stands for all one-byte types,
-and is supported only by `tallies`.
+"""Supported element types, in the order of their kinds; the last kind stands for all one-byte
+types, and is supported only by `tallies`.
 """
 SUMMARIZED: Final = KINDS[:-1]
 

@@ -75,7 +75,7 @@ def digest_rows(
 
 
 def _each(data: npt.NDArray[np.uint8], size: int, seed: int) -> Digests:
-    """Return the digest of every piece of a given size; none if the size is 0."""
+    """Return the digest of every piece of a given size; empty if the size is 0."""
     found_R = np.empty(len(data) // size if size else 0, np.uint64)
     if size and built.arrays is not None:
         built.arrays.row_digests(data, size, seed, found_R)

@@ -38,10 +38,10 @@ def count_exponents(array: Array) -> Counts:
             their real and imaginary parts, two elements each.
 
     Returns:
-        int64, shape (2, B): negative values, then positive ones. Bin `i` counts those whose
+        int64, shape (2, B): negative values, then positive ones. Bin `i` counts values whose
         magnitude is at least `EDGES[i]` and below twice that; the first and last bins also count
-        all smaller and larger ones. Zeros, NaN and infinities are in no bin. Counts of parts add up
-        to the counts of the whole.
+        all smaller and larger values. Zeros, NaN and infinities are in no bin. Counts of parts add
+        up to the counts of the whole.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     if np.iscomplexobj(flat):

@@ -46,7 +46,7 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
         statistics: ids from `summary.STATISTICS`; columns that none of them needs may be NaN.
 
     Returns:
-        float64, shape (T, F), rows as described in `summary`; as accurate as those of
+        float64, shape (T, F), rows as described in `summary`; as accurate as the rows of
         `statistics.torch.summarize`.
 
     Raises:

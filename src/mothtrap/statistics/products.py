@@ -34,7 +34,7 @@ def norm(values_N: Array) -> float:
 
 
 def correlation(first_N: Array, second_N: Array) -> float:
-    """Return Pearson's correlation coefficient; NaN if one input is constant."""
+    """Return Pearson's correlation coefficient; NaN if an input is constant."""
     first_N, second_N = first_N - first_N.mean(), second_N - second_N.mean()
     spread = norm(first_N) * norm(second_N)
     return max(-1.0, min(1.0, dot(first_N, second_N) / spread)) if spread > 0 else math.nan

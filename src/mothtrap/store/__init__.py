@@ -1,1 +1,1 @@
-"""Files of a run, as bytes without further interpretation."""
+"""Files of a run, as uninterpreted bytes."""

@@ -21,7 +21,7 @@ instead of 0.2.
 """
 MOST_KINDS = 8
 """Maximum number of kinds of texts that are searched for; chosen by hand. A training run has one to
-three.
+three kinds.
 """
 MOST_DIGITS = 24
 """Maximum number of characters of a number; the longest float64 has 24."""

@@ -37,7 +37,7 @@ def key_of(parts: Iterable[str]) -> str:
 
 
 def put_analysis(run: Path, key: str, data: bytes) -> None:
-    """Store a result unless one is already stored.
+    """Store a result unless a result is already stored.
 
     Raises:
         StoreError: the folder or the object store cannot be written.
@@ -47,7 +47,7 @@ def put_analysis(run: Path, key: str, data: bytes) -> None:
 
 
 def get_analysis(run: Path, key: str) -> bytes | None:
-    """Return a stored result; None if there is none, or it cannot be read."""
+    """Return a stored result; None if no result is stored, or it cannot be read."""
     with suppress(ObjectNotFoundError, StoreError):
         return store_of(run).get(f"{FOLDER}/{key}.json")
     return None

@@ -3,7 +3,8 @@
 A segment is replaced with a new one of the same name, with the same rows in the same order. A
 process that has the old file open continues to read it. A reader that returns later finds the new
 file, and skips the rows that it has already read (see `tailing`). The new file is a draft in the
-same folder until it is complete and on the disk. So a crash at any moment leaves one of the two.
+same folder until it is complete and on the disk. So one of the two is left after a crash at any
+time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LEAST_BYTES = 1 << 16
 BATCH_ROWS = 1 << 16
 """Approximate maximum number of rows of a batch; chosen by hand: columns of half a megabyte."""
 PARTS = 8
-"""Approximate number of batches of a small segment; damage to one costs only its rows."""
+"""Approximate number of batches of a small segment; damage to a batch costs only its rows."""
 LEAST_BATCH_ROWS = 1 << 5
 """Approximate minimum number of rows of a batch; chosen by hand: an event has about 500 bytes."""
 COMPACTED = {b"mothtrap": b"compacted"}
@@ -54,8 +55,8 @@ def compactable(attempt: Path) -> list[Path]:
 def compact(path: Path) -> bool:
     """Rewrite a sealed segment; return whether it became smaller.
 
-    A segment with any damage, of another version, or that would not become smaller is left
-    unchanged, and so is one that cannot be written.
+    A segment is left unchanged if it is damaged, of another version, not writable, or would not
+    become smaller.
     """
     draft = path.with_name(f".{path.name}.compacting")
     try:
@@ -88,7 +89,7 @@ def _replace(path: Path, draft: Path) -> bool:
 
 
 def _rows(path: Path) -> list[pa.RecordBatch]:
-    """Return the rows of a segment in the form to write; none if it must be left unchanged."""
+    """Return the rows of a segment in the form to write; None if it must be left unchanged."""
     reader = SegmentReader(path)
     found = reader.poll()
     if reader.damage or not reader.done or not found:

@@ -39,7 +39,7 @@ class Syncer:
     Args:
         logs: logs in the order in which they are synced: a log that refers to another log comes
             later.
-        durability: with `crash`, nothing is done.
+        durability: with `crash`, files are not synced.
         clock: returns seconds.
     """
 

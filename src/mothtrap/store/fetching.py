@@ -14,15 +14,15 @@ from mothtrap.store.objects import ObjectInfo, Store
 from mothtrap.store.progress import progress
 
 AT_ONCE = 8
-"""Number of concurrent requests; chosen by hand: more are not faster if one takes long."""
+"""Number of concurrent requests; chosen by hand: more are not faster if a request takes long."""
 _DRAFTS = ".fetch-"
 
 
 def bring(store: Store, lists: Sequence[Sequence[ObjectInfo]], folder: Path) -> None:
     """Fetch objects into files with the same names and modification times.
 
-    The files of a list appear in order. If one is not available, nothing after it in its list
-    appears; the other lists continue.
+    The files of a list appear in order. If an object is not available, the objects after it in its
+    list are skipped; the other lists continue.
 
     Args:
         store: store that contains the objects.

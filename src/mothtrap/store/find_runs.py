@@ -63,8 +63,8 @@ def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) ->
     Args:
         urls: urls of runs.
         whole: whether to fetch the statistics of tensors, too.
-        all_of: whether a missing or unlistable run is an error; otherwise a missing one was removed
-            in the meantime, and an unlistable one is skipped with a warning.
+        all_of: whether a missing or unlistable run is an error; otherwise a missing run was removed
+            in the meantime, and an unlistable run is skipped with a warning.
     """
     folders, grew = [], False
     for url in urls:

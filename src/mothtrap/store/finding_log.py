@@ -55,7 +55,7 @@ class FindingLog:
         """Write revisions; a later revision of a fingerprint or code replaces earlier ones.
 
         Raises:
-            OSError: the disk rejected the write; nothing of this call is written.
+            OSError: the disk rejected the write; no data of this call is written.
         """
         rows = [(_FINDING, item.code, jsonable.text(item)) for item in findings]
         rows += [(_STATUS, item.code, jsonable.text(item)) for item in statuses]
@@ -74,7 +74,7 @@ class FindingLog:
             self.close()
 
     def close(self) -> None:
-        """Seal the segment; later data begins a new one."""
+        """Seal the segment; later data begins a new segment."""
         self._log.close()
         self._clock.sealed()
 

@@ -1,7 +1,7 @@
 """Many messages with the same layout, joined into one batch.
 
 A training run writes the statistics of the same tensors at every step. These messages differ only
-in their mark and their numbers. Arrow reads only the first one. Its columns are at the same
+in their mark and their numbers. Arrow reads only the first message. Its columns are at the same
 positions in all messages, so each column needs only one copy. Messages are only joined if words
 (the names of scalars) are the same in all of them.
 """
@@ -76,7 +76,7 @@ def joined(
 
 
 def _same_layout(data: Data, found: Found) -> bool:
-    """Return whether all messages have one length, and equal metadata except for the marks."""
+    """Return whether all messages have equal length, and equal metadata except for the marks."""
     start, length = found.starts[0], found.ends[0] - found.starts[0]
     if found.ends != [start + length * (i + 1) for i in range(len(found.ends))]:
         return False

@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Journal:
-    """The deliveries of one run; only one process at a time may hold it.
+    """The deliveries of a run; only one process at a time may write them.
 
     Args:
         run: folder of the run.
@@ -133,7 +133,7 @@ def journal_damage(run: Path) -> tuple[str, ...]:
 
 
 def _entries(path: Path) -> Iterator[Entry | None]:
-    """Yield the lines of a journal, None for an unreadable one; raises OSError."""
+    """Yield the lines of a journal, None for an unreadable line; raises OSError."""
     with os.fdopen(open_plain(path), "rb") as file:
         lines = file.read(MAX_BYTES).split(b"\n")
     for line in filter(None, lines):

@@ -149,7 +149,7 @@ def stored_files(attempt: Path) -> tuple[str, ...]:
     """Return the files of an attempt that are not empty, as sorted paths in its folder.
 
     Returns:
-        At most `MOST_LISTED` paths of segments, descriptions, and outputs; none if there are more.
+        Paths of segments, descriptions, and outputs; empty if there are more than `MOST_LISTED`.
     """
     found = [
         path.relative_to(attempt).as_posix()
@@ -160,7 +160,7 @@ def stored_files(attempt: Path) -> tuple[str, ...]:
 
 
 def missing_files(attempt: Path, listed: Iterable[str]) -> list[str]:
-    """Return which of `stored_files` are missing or empty, ignoring paths outside the folder."""
+    """Return the `stored_files` that are missing or empty, ignoring paths outside the folder."""
     return [name for name in listed if _is_inside(name) and not _has_bytes(attempt / name)]
 
 
@@ -358,7 +358,7 @@ def list_runs(runs_dir: Path) -> list[Path]:
 
 
 def folders(runs_dir: Path) -> list[Path]:
-    """Return the entries of a folder of runs that may be runs; hidden ones are drafts."""
+    """Return the entries of a folder of runs that may be runs; hidden entries are drafts."""
     return [runs_dir / name for name in _names(runs_dir) if not name.startswith(".")]
 
 
@@ -471,6 +471,6 @@ def sealed(data: bytes) -> bytes:
 
 
 def intact(data: bytes) -> bool:
-    """Return whether a JSON object matches its checksum; True if it has none."""
+    """Return whether a JSON object matches its checksum; True if it has no damage."""
     body, found, rest = data.rpartition(b',"checksum":"')
     return not found or rest == b'%016x"}' % xxhash.xxh3_64_intdigest(body)

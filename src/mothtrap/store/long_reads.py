@@ -1,7 +1,7 @@
 """Long reads of a file, from the operating system's cache or bypassing it.
 
-Data that bypassed the cache when it was written (`long_writes`) is not in it, and reading it
-through the cache takes the same processor time again. Cached data is read from the cache.
+Data that bypassed the cache when it was written (`long_writes`) is not cached, and reading it
+through the cache takes as much processor time as writing it. Cached data is read from the cache.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class LongWrites:
         if rest:
             through_cache(rest)
         if size >= LONG_BYTES and self._can_pass:
-            self._told(passes, (self._clock() - began) / size)
+            self._update_speed(passes, (self._clock() - began) / size)
 
     def _chooses_to_pass(self) -> bool:
         if self._can_pass is None:
@@ -91,7 +91,7 @@ class LongWrites:
         faster = self._s_per_byte[True] < self._s_per_byte[False]
         return faster if self._count % TRY_AGAIN else not faster
 
-    def _told(self, passed: bool, s_per_byte: float) -> None:
+    def _update_speed(self, passed: bool, s_per_byte: float) -> None:
         known = self._s_per_byte.get(passed, s_per_byte)
         self._s_per_byte[passed] = known + SMOOTHING * (s_per_byte - known)
 
@@ -130,7 +130,7 @@ class LongWrites:
 
 
 class _Source:
-    """Reads several parts as if they were one."""
+    """Reads several parts as if they were one part."""
 
     def __init__(self, parts: Sequence[Bytes]) -> None:
         self._parts = [np.frombuffer(memoryview(part).cast("B"), np.uint8) for part in parts]

@@ -58,7 +58,7 @@ class MachineLog:
         """Write readings.
 
         Raises:
-            OSError: the disk rejected the write; nothing of this call is written.
+            OSError: the disk rejected the write; no data of this call is written.
         """
         if readings:
             times, names, of, values = zip(*readings, strict=True)

@@ -19,7 +19,7 @@ from mothtrap.store.objects import ObjectInfo, Store
 from mothtrap.store.processes import start_ticks
 
 FOLDER = "sent"
-"""Subfolder of a node with its manifests, so that a listing contains nothing else."""
+"""Subfolder of a node with its manifests, so that a listing contains only manifests."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from mothtrap.store.replacing import replace
 
 FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
 FOR_A_LIST: tuple[str, ...] = ("scalars",)
-"""Files needed for a run's line in a list, besides events and findings."""
+"""Files needed for a run's line in a list, in addition to events and findings."""
 FETCH_EVERY_S = 0.5
 """Interval between reads of the store for a reader that follows a run; chosen by hand."""
 LISTS_A_LOOK = 10
@@ -73,7 +73,7 @@ class Mirror:
         whole: whether to fetch the statistics of tensors, too.
 
     Attributes:
-        grew: whether anything was fetched.
+        grew: whether new data was fetched.
         unheard_s: `time.monotonic()` of the last time when the store could not be reached.
     """
 
@@ -179,7 +179,7 @@ class Mirror:
             attempt: folder of the attempt.
             names: folders in the attempt.
             at_once: fetch now; otherwise, if all nodes are known, in the next call, which lists
-                nothing else.
+                only them.
         """
         nodes = self._nodes.get(attempt)
         for folder in node_folders(attempt, names):
@@ -203,7 +203,7 @@ class Mirror:
         return table in self._tables or (self._whole and table.startswith(TIMED))
 
     def _is_due(self, attempt: str, now_s: float) -> bool:
-        """Return whether to inspect an attempt before the latest one.
+        """Return whether to inspect an attempt before the latest attempt.
 
         Such an attempt is inspected often while it grows.
         """
@@ -236,14 +236,14 @@ class Mirror:
         fetching.bring(self._store, lists, self.folder)
 
     def _refuse_another(self, found: Sequence[ObjectInfo]) -> None:
-        """Refuse to fetch a run that was created later under the name of this one."""
+        """Refuse to fetch a run that was created later under the name of this run."""
         kept = self.folder / _DESCRIPTION
         for info in found:
             if info.key != _DESCRIPTION or self._is_current(info) or not kept.exists():
                 continue
             if self._store.get(info.key) != kept.read_bytes():
                 raise StoreRefusedError(
-                    f"another run has replaced the one at {self._url}; open it again to read the "
+                    f"another run has replaced the run at {self._url}; open it again to read the "
                     "new one"
                 )
 

@@ -32,7 +32,7 @@ _LOCK = ".in-use"
 class Use:
     """Use of a mirror, which is not removed while this object exists.
 
-    If the file system has no locks, nothing is locked, and nothing is removed.
+    If the file system has no locks, mirrors are neither locked nor removed.
 
     Args:
         folder: folder of the run; created if it does not exist.

@@ -1,7 +1,7 @@
 """Merged log of one node: the steps and facts of all its workers, written by its launcher.
 
 A step takes 52 bytes. Rows with a `type` contain a fact as JSON instead of numbers. A row of type
-`beat` only means that the launcher is running, and a row of type `sign` that the process of a
+`beat` only means that the launcher is running, and a row of type `sign` only that the process of a
 worker is running.
 """
 
@@ -107,7 +107,7 @@ class NodeLog:
         """Write steps, facts, and the times at which the launcher and workers ran.
 
         Raises:
-            OSError: the disk rejected the write; nothing of this call is written.
+            OSError: the disk rejected the write; no data of this call is written.
         """
         rows: list[tuple[object, ...]] = [(*step, "", "") for step in steps]
         for rank, left_s, seen in facts:
@@ -134,7 +134,7 @@ class NodeLog:
             self.close()
 
     def close(self) -> None:
-        """Seal the segment; rows that are appended later begin a new one."""
+        """Seal the segment; rows that are appended later begin a new segment."""
         self._log.close()
         self._clock.sealed()
 

@@ -1,7 +1,7 @@
 """Fetch the objects that the nodes of an attempt have sent, as listed in their manifests.
 
 Each read takes one list request per node. The manifests of a node in the mirror show which of its
-objects were fetched, so that another process can continue where the last one stopped.
+objects were fetched, so that another process can continue where the previous process stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The end of a job's output, stored in its run: `RUN/<attempt>/output-<offset>.log`.
 
 Each file is named after the offset of its first byte in the whole output. When a file is full, the
-next one begins, and all but the latest two are removed.
+next file begins, and all files except the latest two are removed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 FILE_BYTES = 4 << 20
-"""Size of a file at which the next one begins; chosen by hand: 10,000 lines of 400 characters."""
+"""Size of a file at which the next file begins; chosen by hand: 10,000 lines of 400 characters."""
 KEPT_FILES = 2
 _NAME = re.compile(r"output-([0-9]{15})\.log")
 

@@ -43,14 +43,14 @@ class PatientLog:
             is_last = self._rest(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         if self._log.trouble is not None:
-            self._tell_unkept(self._log.trouble)
+            self._report_unkept(self._log.trouble)
 
     def tend(self) -> None:
         """Seal and sync segments that are due, and report errors."""
         try:
             self._log.tend()
         except OSError as err:
-            self._tell_unkept(err)
+            self._report_unkept(err)
 
     def close(self) -> None:
         """Seal all segments; raises OSError."""
@@ -65,7 +65,7 @@ class PatientLog:
             if is_last:
                 raise
             self._refused = True
-            self._tell(
+            self._report(
                 "refused",
                 f"mothtrap: captured data cannot be written ({err}); training continues, and "
                 "mothtrap tries again until there is room; steps that do not fit in memory in "
@@ -74,17 +74,17 @@ class PatientLog:
             return False
         if self._refused:
             self._refused = False
-            self._tell("taken", "mothtrap: captured data can be written again")
+            self._report("taken", "mothtrap: captured data can be written again")
         return True
 
-    def _tell_unkept(self, err: OSError) -> None:
-        self._tell(
+    def _report_unkept(self, err: OSError) -> None:
+        self._report(
             "unkept",
             f"mothtrap: captured data was written, but not safely to the disk ({err}); training "
             "continues; a power failure may lose the data",
         )
 
-    def _tell(self, what: str, line: str) -> None:
+    def _report(self, what: str, line: str) -> None:
         if what not in self._said:
             self._said.add(what)
             self._say(line)

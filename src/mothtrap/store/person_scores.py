@@ -16,5 +16,5 @@ def put_score(run: Path, score: PersonScore) -> Path:
 
 
 def read_score(run: Path) -> PersonScore | None:
-    """Return the latest score of a person; None if there is none."""
+    """Return the latest score of a person; None if no score is stored."""
     return next(reversed(read_remarks(run, FOLDER, PersonScore)), None)

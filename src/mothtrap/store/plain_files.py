@@ -60,7 +60,7 @@ def read_plain(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
 
 
 def link_out_of(folder: Path) -> str:
-    """Return a symbolic link below a folder that leads out of it, as a relative path; "" if none.
+    """Return a symbolic link that leads out of a folder, as a relative path; "" without one.
 
     Raises:
         OSError: a folder cannot be listed.

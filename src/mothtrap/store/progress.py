@@ -1,4 +1,4 @@
-"""A progress bar on the terminal for long reads or work; nothing without a terminal."""
+"""A progress bar for long reads or work; invisible without a terminal."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class RawLog:
 
     Args:
         folder: existing folder of the worker.
-        roll_bytes: size at which a segment is sealed and the next one begins.
+        roll_bytes: size at which a segment is sealed and the next segment begins.
         durability: failures that the tensors survive.
     """
 

@@ -49,7 +49,7 @@ class RemoteJournal(Journal):
         """Write a line here and in the store.
 
         Raises:
-            OSError: it could not be written; it may be in one of the two places.
+            OSError: the line could not be written; one of the two places may have it.
         """
         super().note(entry)
         with suppress(ObjectExistsError):

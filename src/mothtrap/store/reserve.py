@@ -12,7 +12,7 @@ RESERVED_BYTES = 64 << 10
 
 
 def hold(folder: Path) -> None:
-    """Reserve space; does nothing if there is none."""
+    """Reserve space; does nothing if the disk is full."""
     with suppress(OSError):
         # zeros may be stored without using space
         (folder / NAME).write_bytes(os.urandom(RESERVED_BYTES))

@@ -14,7 +14,7 @@ SHARE = 0.01
 thousand segments of a kind, and opens within seconds.
 """
 LIMIT = 10.0
-"""Maximum interval, as a multiple of the first one; chosen by hand."""
+"""Maximum interval, as a multiple of the first interval; chosen by hand."""
 
 
 class RollClock:
@@ -32,7 +32,7 @@ class RollClock:
         self._first_s: float | None = None
 
     def wrote(self) -> None:
-        """Record that something was written."""
+        """Record that data was written."""
         if self._first_s is None:
             self._first_s = self._clock()
 

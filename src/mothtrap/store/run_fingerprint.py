@@ -16,7 +16,7 @@ above the clock resolution of file systems (10 ms, or 1 s over some networks).
 
 
 class Fingerprint(NamedTuple):
-    """State of a run's files at one moment.
+    """State of a run's files at a point in time.
 
     Attributes:
         digest: changes whenever any file does; "" if some files cannot be examined.

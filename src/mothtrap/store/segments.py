@@ -22,7 +22,7 @@ from mothtrap.store.own_descriptors import OwnDescriptor
 from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
-"""Size at which a segment is sealed and the next one begins: one object-store PUT."""
+"""Size at which a segment is sealed and the next segment begins: one object-store PUT."""
 MAGIC = b"ARROW1\0\0"
 
 
@@ -97,7 +97,7 @@ def _pieces(parts: Sequence[Bytes]) -> Iterator[memoryview]:
 class SegmentWriter:
     """Writes one new segment file; each append has reached the OS when it returns.
 
-    Nothing is buffered in the process, so `kill -9` loses nothing that was appended.
+    The process buffers no data, so `kill -9` loses no appended data.
 
     Args:
         path: path that must not exist.
@@ -151,7 +151,7 @@ class SegmentWriter:
         return self.size_bytes
 
     def _sealed(self, batch: pa.RecordBatch) -> list[Bytes]:
-        """Serialize a batch with its mark, after the schema if it is the first one."""
+        """Serialize a batch with its mark; the first batch follows the schema."""
         self._arrow.write_batch(batch, custom_metadata={sealing.MARK_KEY: sealing.BLANK_MARK})
         parts = self._sink.take()
         head: list[Bytes] = []
@@ -216,7 +216,7 @@ class SegmentWriter:
 
 
 class SegmentLog:
-    """The segments of one kind in a folder; begins the next segment when one is full.
+    """The segments of one kind in a folder; begins the next segment when the current one is full.
 
     Args:
         folder: existing folder; segments in it are not changed, and the next number is used.

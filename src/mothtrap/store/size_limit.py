@@ -18,7 +18,7 @@ from mothtrap.store.retention import measure
 RAW_SHARE = 0.9
 """Share of the limit for whole tensors; the rest is for statistics. Chosen by hand."""
 _KEY_BYTES = 12
-"""Bytes of a row of statistics besides its numbers: record and tensor."""
+"""Bytes of a row of statistics in addition to its numbers: record and tensor."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 
@@ -33,8 +33,8 @@ class SizeLimit:
         limit_bytes: limit; None = no limit.
 
     Attributes:
-        lost: by kind of data, how much was omitted and how much of it was reported; to be restored
-            if the admitted records could not be written.
+        lost: by kind of data, the omitted amount and the reported part of it; must be restored if
+            the admitted records could not be written.
     """
 
     def __init__(self, limit_bytes: float | None = None) -> None:
@@ -67,7 +67,7 @@ class SizeLimit:
             record, raw_bytes = replace(record, raw=()), 0
         if len(record.tensor_T) and written_bytes + raw_bytes + _row_bytes(record) > limit_bytes:
             record = self._without_finite(record)
-        told = self._tell(record)
+        told = self._report(record)
         return replace(record, observations=(*record.observations, *told)) if told else record
 
     def _without_finite(self, record: StepRecord) -> StepRecord:
@@ -83,7 +83,7 @@ class SizeLimit:
         lost, told = self.lost[what]
         self.lost = {**self.lost, what: (lost + count, told)}
 
-    def _tell(self, record: StepRecord) -> list[Dropped]:
+    def _report(self, record: StepRecord) -> list[Dropped]:
         last = any(isinstance(o, WorkerEnded) for o in record.observations)
         told = []
         for what, (lost, known) in self.lost.items():

@@ -19,7 +19,7 @@ MAX_BYTES = 1 << 16
 
 
 def write_stall(worker: Path, state: WorkerStalled) -> None:
-    """Write the state of a worker, replacing the earlier one.
+    """Write the state of a worker, replacing the earlier state.
 
     Args:
         worker: folder of the worker.
@@ -37,7 +37,7 @@ def give_sign(worker: Path) -> None:
 
 
 def sign_s(worker: Path) -> float:
-    """Return the Unix time of the last sign of life of a worker's process; 0 if none."""
+    """Return the Unix time of the last sign of life of a worker's process, or 0."""
     try:
         return (worker / SIGN).stat().st_mtime
     except OSError:

@@ -363,7 +363,7 @@ class SegmentTail:
         self._bytes_before = 0
 
     def poll(self) -> list[pa.RecordBatch]:
-        """Return new batches, from at most one segment; empty if there is nothing new."""
+        """Return new batches, from at most one segment; empty without new data."""
         while True:
             # Search for the next segment first: once it exists, this one no longer grows.
             if not self._later:

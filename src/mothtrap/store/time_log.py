@@ -1,4 +1,4 @@
-"""Tables whose rows are indexed by time instead of steps, such as those of a sampler or profiler.
+"""Tables whose rows are indexed by time instead of steps, such as samples or profiles.
 
 A table `time_<name>` has a column `time_s` (Unix seconds), and columns of numbers (float64) and
 texts. Its rows need no step, and are not part of rule windows.
@@ -50,7 +50,7 @@ class TimeLog:
     Args:
         folder: existing folder of a worker.
         name: name of the table: lowercase letters, digits and underscores.
-        roll_bytes: size at which a segment is sealed and the next one begins.
+        roll_bytes: size at which a segment is sealed and the next segment begins.
         durability: failures that the rows survive.
     """
 

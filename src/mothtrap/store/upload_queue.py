@@ -65,7 +65,7 @@ class UploadQueue:
         """Upload the files that are ready; return the number of objects.
 
         Args:
-            final: nothing is written anymore, so everything is ready, complete or not.
+            final: no more data is written, so all files are ready, complete or not.
 
         Raises:
             StoreError: some files could not be sent; call again later. All others were sent.
@@ -111,7 +111,7 @@ class UploadQueue:
 
     @property
     def keeps_details(self) -> bool:
-        """True if logs of workers stay on this machine because the node uploads merged ones."""
+        """True if logs of workers stay on this machine because the node uploads merged logs."""
         return any(self._is_kept(path) for path in self._run.glob("*/w*/*"))
 
     def _is_kept(self, path: Path) -> bool:

@@ -75,8 +75,8 @@ _LEAST_BATCH_BYTES = 1 << 12
 has under 1 kB.
 """
 _PARTS = 8
-"""Maximum number of batches in the first append; each later append has one less. Damage to a batch
-then costs at most about this fraction of a run. Chosen by hand: a batch takes about 50 us to
+"""Maximum number of batches in the first append; each later append has one batch less. Damage to a
+batch then costs at most about this fraction of a run. Chosen by hand: a batch takes about 50 us to
 write."""
 
 # Bounds for plausible values; chosen by hand, far above those of any training run.
@@ -110,7 +110,7 @@ class WorkerLog:
 
     Args:
         folder: existing folder of the worker.
-        roll_bytes: size at which a segment is sealed and the next one begins.
+        roll_bytes: size at which a segment is sealed and the next segment begins.
         durability: failures that the records survive.
         limit_bytes: size after which less is written; see `size_limit`.
         roll_s: seconds after which segments are also sealed; see `rolling`. All are sealed then,
@@ -152,8 +152,8 @@ class WorkerLog:
         """Write records; after this returns, they survive the death of the process.
 
         Raises:
-            OSError: the disk rejected the write. None of these records exists for a reader; they
-                can be appended again.
+            OSError: the disk rejected the write. Readers see none of these records, and they can be
+                appended again.
         """
         lost = self._limit.lost
         try:
@@ -261,7 +261,7 @@ class _Room:
 
 
 def _stats_batches(numbered: _Numbered, room: _Room, parts: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches of some records with summaries of one width; valid until the next one."""
+    """Yield batches of some records with summaries of equal width; valid until the next batch."""
     group: list[tuple[int, StepRecord]] = []
     whole = sum(record.summary_TF.nbytes for _, record in numbered)
     most = min(_BATCH_BYTES, max(_LEAST_BATCH_BYTES, whole // parts))

@@ -205,7 +205,7 @@ class EventReader:
         try:
             return decoder(text)
         except (msgspec.DecodeError, UnicodeError) as err:
-            self._damage.append(f"{self._folder.name}: an event cannot be understood: {err}")
+            self._damage.append(f"{self._folder.name}: an event cannot be decoded: {err}")
             return None
 
 

@@ -48,7 +48,7 @@ ASKED: dict[str, Any] = {
     "digests": True,
     "redact": ("nothing",),
 }
-"""Every option that an adapter must support; none of them changes a sound training run."""
+"""Every option that an adapter must support; no option changes a healthy training run."""
 
 
 class Process:
@@ -107,7 +107,7 @@ class Process:
 
     def end(self) -> None:
         """Record the remaining data after the last step."""
-        self.recorder.hand_on_facts(*self.recorder.looks.end(self.recorder.steps))
+        self.recorder.emit_facts(*self.recorder.looks.end(self.recorder.steps))
 
     def steps(self) -> list[tuple[int, tuple[str, ...]]]:
         """Return numbers and optimizers of all train steps, in order."""
@@ -180,7 +180,9 @@ class AdapterTests:
         assert weights == plain, "the observed training gave different weights"
         assert process.records, "nothing was recorded"
         self._check_nothing_failed(process)
-        assert self.train() == plain, "training after the adapter was detached gave other weights"
+        assert self.train() == plain, (
+            "training after the adapter was detached gave different weights"
+        )
 
     def test_nothing_is_left_behind(self) -> None:
         """All replaced functions are restored after the handle is detached."""
@@ -228,7 +230,7 @@ class AdapterTests:
     def test_reports_are_true(self) -> None:
         """Every declared report occurs at least once, and no undeclared report occurs.
 
-        Reports of a framework that this one builds on are declared by that framework's adapter.
+        If this framework builds on another one, that framework's adapter declares its own reports.
         """
         seen = [self._reported(train) for train in self.reported()]
         declared, base = self.adapter.reports, self.adapter.refines
@@ -276,7 +278,7 @@ class AdapterTests:
         assert not left, f"steps {left} are applied above max_gradient_norm"
 
     def test_two_adapters_make_one_run(self) -> None:
-        """Steps of this framework and of another one form one sequence in one run."""
+        """Steps of this framework and of a second framework form one sequence in one run."""
         process = Process(self.adapter.arrays)
         other = AdapterJob(process.job, "another", reports=Reports())
         other.step([Losses(series="another", value=1.0)])

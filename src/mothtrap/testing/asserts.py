@@ -150,14 +150,14 @@ def assert_script_passes(
 
     Args:
         command: the script and its arguments, or a program and its arguments.
-        checks: codes of checks that must run and pass. By default no check may find anything, and
-            at least one check must run.
+        checks: codes of checks that must run and pass. By default no check may report a finding,
+            and at least one check must run.
         budget_s: time limit in seconds for all checks together.
         layers: expected number of layers; None = not asserted.
         parameters: expected number of parameters; None = not asserted.
 
     Raises:
-        AssertionError: a check found something, or a required check could not decide.
+        AssertionError: a check reported a finding, or a required check could not decide.
     """
     selected = ("--select", ",".join((*checks, "PRE501"))) if checks else ()
     with tempfile.TemporaryDirectory() as folder:

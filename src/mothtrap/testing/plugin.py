@@ -1,7 +1,7 @@
 """Plugin of pytest: the assertions about models as a fixture, with a time budget per test.
 
 pytest loads it in every project of an environment with mothtrap. So it imports no framework, adds
-no hook that runs per test, and does nothing until a test requests the fixture.
+no hook that runs per test, and is idle until a test requests the fixture.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Assertions:
     """The functions of `mothtrap.testing.asserts`, which share one time budget.
 
     Args:
-        budget_s: seconds for all assertions together, counted from the first one.
+        budget_s: seconds for all assertions together, counted from the first assertion.
     """
 
     def __init__(self, budget_s: float) -> None:

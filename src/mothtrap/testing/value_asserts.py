@@ -72,7 +72,7 @@ def assert_outputs_normalized(
     step: Callable[[Any], Any] | None = None,
     optimizer: Any = None,
 ) -> None:
-    """Assert that layers give outputs of mean 0 and standard deviation 1 for the first batch.
+    """Assert that the outputs of layers have mean 0 and standard deviation 1 for the first batch.
 
     The model is in training mode. The mean may differ by 0.2, and the deviation by a factor of 2.
 
@@ -110,7 +110,7 @@ def assert_repeatable(function: Callable[[], Any], runs: int = 2) -> None:
     for number in range(1, runs):
         other = dict(_values(function(), "result"))
         if first.keys() != other.keys():
-            raise AssertionError(f"call {number} returns other parts than call 0")
+            raise AssertionError(f"call {number} returns different parts than call 0")
         for name, value in first.items():
             if not np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f"):
                 raise AssertionError(f"{name} differs between call 0 and call {number}")
@@ -119,7 +119,7 @@ def assert_repeatable(function: Callable[[], Any], runs: int = 2) -> None:
 def assert_beats(
     score: float, baselines: Mapping[str, float], *, higher_is_better: bool = True
 ) -> None:
-    """Assert that a score is better than those of simple models.
+    """Assert that a score is better than the scores of simple models.
 
     Args:
         score: score of the model.
@@ -136,7 +136,7 @@ def assert_beats(
 
 
 def assert_trains_like(run: str | Path, *, allowed: Iterable[str] = ()) -> None:
-    """Assert that a finished run trains like a healthy one: without an error or a warning.
+    """Assert that a finished run trains like a healthy run: without an error or a warning.
 
     Args:
         run: folder of the run.
@@ -156,7 +156,7 @@ def set_of(data: Any, role: Literal["train", "evaluation"]) -> DataSet:
     """Return the dataset of a loader, a list of batches, or an array.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: the value has none of these types.
     """
     if isinstance(data, np.ndarray):
         return ArraySet([data], None, role, name=f"the array of {role}", location=None)
@@ -176,7 +176,7 @@ def _named(indices: tuple[int, ...], bad: Array) -> str:
 
 
 def _values(value: Any, name: str) -> Iterable[tuple[str, Array]]:
-    """Yield the arrays in a nested value, with their places."""
+    """Yield the arrays in a nested value, with their positions."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _values(part, f"{name}[{key!r}]")

@@ -32,7 +32,7 @@ def series(
     Args:
         name: name of the scalar, e.g. `lr`.
         values: shape (S,); NaN and infinities are allowed.
-        of: what the scalar belongs to, e.g. the optimizer.
+        of: owner of the scalar, e.g. the optimizer.
         steps: steps of the values, shape (S,); by default 0, 1, 2 ...
         mode: mode of the steps.
         location: `file:line` that computes a loss.

@@ -1,4 +1,4 @@
-"""Methods of the declaration of an adapter: a session attaches the adapter to objects."""
+"""Methods with which a session uses the declaration of an adapter and attaches the adapter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Attachable:
         return self.watched(target)
 
     def attach(self, job: Job, targets: Sequence[object] = ()) -> Handle:
-        """Observe objects: models, then their optimizers; none = the whole process.
+        """Observe objects: models, then their optimizers; without objects, the whole process.
 
         Raises:
             TypeError: an object cannot be watched. A refined adapter checks all but the first.

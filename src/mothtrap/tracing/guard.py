@@ -1,7 +1,7 @@
 """Faults of steps, and the policy `on_nonfinite`: one definition for all frameworks.
 
-An adapter reads the losses and gradients of a step. This module finds the fault, decides what
-happens to the step, and writes the message for the user.
+An adapter reads the losses and gradients of a step. This module finds the fault, determines how the
+step is handled, and writes the message for the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Fault:
     Attributes:
         kind: as in the fact `StepGuarded`.
         reason: the fault in words.
-        loss: the value concerned, or the last one of the step.
+        loss: the value concerned, or the last loss of the step.
         parameters: parameters whose gradients are affected, nearest to the loss first, at most
             `MAX_NAMES`.
         concerned: number of affected parameters.
@@ -130,7 +130,7 @@ class GuardPolicy:
 
     Attributes:
         name: the policy.
-        limit: limit on the gradient norm; infinite if there is none.
+        limit: limit on the gradient norm; infinite without a limit.
         acts: whether an unsound step is prevented.
         unsound_step: the latest step with a fault.
     """
@@ -201,7 +201,7 @@ class GuardPolicy:
                 return
             self._printed += 1
             is_last = self._printed == MAX_MESSAGES
-            last = "; further ones are counted in the verdict" if is_last else ""
+            last = "; the verdict counts further steps" if is_last else ""
             self._say(
                 f"mothtrap: step {step} was not applied (on_nonfinite = skip): {fault.reason}{last}"
             )

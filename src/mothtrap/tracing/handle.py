@@ -23,10 +23,11 @@ class BaseHandle:
 
     Args:
         job: receives the observations.
-        targets: objects that are watched; none = the whole process.
+        targets: watched objects; empty = the whole process.
 
     Attributes:
-        honors: options that the adapter supports; by default those that work without snapshots.
+        honors: options that the adapter supports; by default the options that work without
+            snapshots.
         replacements: replaces functions; `detach` undoes all replacements.
     """
 
@@ -42,7 +43,7 @@ class BaseHandle:
             raise
 
     def install(self, replacements: Replacements) -> None:
-        """Replace functions of the framework; by default none."""
+        """Replace functions of the framework; by default, does nothing."""
 
     def end(self) -> None:
         """Report open data; called before the originals are restored."""
@@ -92,15 +93,15 @@ class AdapterSpec(Attachable):
     Attributes:
         framework: import name; the module has the same name.
         handle: class derived from `BaseHandle`, or a function, that starts to observe. It receives
-            the job and the objects to watch; none = the whole process.
+            the job and the objects to watch; empty = the whole process.
         requires: the distribution and its versions, for errors: `torch>=2.6`.
         arrays: the module of `mothtrap.statistics` that reduces the framework's arrays.
         reports: everything that the adapter can ever report.
         watched: classes whose objects can be watched, or a function that accepts an object.
-        beside: classes of objects that may follow a watched one, such as optimizers.
-        refines: the underlying framework on which this one trains, whose adapter observes the rest.
-        steps: which adapter counts the steps if this one refines another: `own` (this one) or
-            `base` (the other). `none`: it does not train, like a logger.
+        beside: classes of objects that may be passed after a watched object, such as optimizers.
+        refines: the underlying framework, whose adapter observes the rest.
+        steps: which adapter counts the steps if this adapter refines another one: `own` (this
+            adapter) or `base` (the other). `none`: it does not train, like a logger.
         replay: replays a recorded step in this process; None = the adapter takes no snapshots.
         place: returns the position of this process in its job, and versions; called again at the
             first step. Default: a single process, and the version of the framework.

@@ -33,7 +33,7 @@ class Replacements:
         self._stack = ExitStack()
 
     def undo(self) -> None:
-        """Restore everything."""
+        """Restore all replaced functions."""
         self._stack.close()
 
     def on_undo(self, act: Callable[[], object]) -> None:

@@ -1,1 +1,1 @@
-"""Web page of `mothtrap ui`: reads runs, serves them on this machine, changes nothing in them."""
+"""Web page of `mothtrap ui`: reads runs, and serves them on this machine without changing them."""

@@ -22,14 +22,14 @@ _DIGEST_BYTES = 16
 
 
 class AnswerCache:
-    """Cached answers, by run and request. If the cache is unusable, nothing is cached."""
+    """Cached answers, by run and request. If the cache is unusable, answers are not cached."""
 
     def __init__(self) -> None:
         self._folder = cache_folder() / "ui" / "answers"
         self._of = f"{own_version()}\0{FORMAT}\0{os.getcwd()}"
 
     def read(self, run: Path, about: str, traces: bytes) -> bytes | None:
-        """Return a cached answer; None if there is none, or the run has changed since.
+        """Return a cached answer; None if no answer is cached, or if the run has changed since.
 
         Args:
             run: its folder.
@@ -43,7 +43,7 @@ class AnswerCache:
         return kept[len(traces) :] if traces and kept.startswith(traces) else None
 
     def write(self, run: Path, about: str, traces: bytes, answer: bytes) -> None:
-        """Cache an answer, replacing the oldest one if there are too many."""
+        """Cache an answer, replacing the oldest answer if there are too many."""
         if not traces or len(answer) > MAX_BYTES:
             return
         with contextlib.suppress(OSError):

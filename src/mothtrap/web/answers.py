@@ -57,7 +57,7 @@ WORST = 8
 MOST_WORKERS = 32
 """Workers that the first page shows; chosen by hand."""
 SAMPLE_ROWS = 50_000
-"""Rows of statistics that are inspected to list the available ones; chosen by hand."""
+"""Number of rows that are inspected to list the available statistics; chosen by hand."""
 MAX_LINE = 200
 RATE_STEPS = 50
 """Last steps from whose times the pace is known; chosen by hand."""
@@ -66,12 +66,12 @@ RATE_STEPS = 50
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
 
-    `views` are the views for which the run has data, among those that may be empty. `kind` is that
-    of `core.runs.RunKind`; `unit` is the name of a step. The `steps` of a probe or serve run are
-    rows or predictions. `size` is their number, in words. `crew` contains the workers of a job with
+    `views` are the views for which the run has data, among the views that may be empty. `kind` is a
+    `core.runs.RunKind`; `unit` is the name of a step. The `steps` of a probe or serve run are rows
+    or predictions. `size` is their number, in words. `crew` contains the workers of a job with
     several workers. `gaps` are ranges of steps that were not watched; `guarded` describes the
     guard's actions. `losses` are curves, or metrics in a run without a loss. `crash_leads` means
-    that the verdict opens with the exception; `end_of_job` is a sentence on a job that failed;
+    that the verdict begins with the exception; `end_of_job` is a sentence on a job that failed;
     `failed_lines` are the lines of code of `failures`, by location.
     """
 
@@ -378,7 +378,7 @@ def _statistics(run: Run) -> dict[str, list[str]]:
 
 
 def _kinds(view: WorkerView) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Return the kinds of tensors, and the index of each tensor's kind; the last is of none."""
+    """Return the kinds of tensors, and the index of each tensor's kind (plus a spare entry)."""
     names = list(dict.fromkeys(info.kind for info in view.tensors.values()))
     kind_T = np.full(max(view.tensors, default=0) + 2, -1, np.int64)
     for number, info in view.tensors.items():
@@ -437,7 +437,7 @@ def pace(run: Run) -> float:
 
 
 def _replay(summary: RunSummary) -> str:
-    """The command that replays the step that tells most, or ""."""
+    """The command that replays the most informative step, or ""."""
     root = summary.diagnosis[0].root if summary.diagnosis else None
     first = next((f for f in summary.findings if f.fingerprint == root), None)
     lines = kept_lines(summary.called or summary.run.id, summary.snapshots, Style(), first)

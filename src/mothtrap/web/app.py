@@ -1,4 +1,4 @@
-"""The web application: static files and the API, all of it read-only but `/api/control`."""
+"""The web application: static files and the API, which is read-only except for `/api/control`."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ class Application:
         return {**msgspec.json.decode(data), "now_s": time.time()}
 
     async def _seen(self, request: Request) -> events.Seen:
-        """Return the state of a run; one that has ended is not opened for that."""
+        """Return the state of a run, without opening a run that has ended."""
         name = request.query_params.get("run", "")
 
         def kept() -> events.Seen | None:
@@ -310,7 +310,7 @@ class Application:
         return await self._of(request, events.seen_of) if before is None else before
 
     async def _kept(self, request: Request, make: Callable[[OpenRun], bytes]) -> bytes:
-        """Answer about a run; of one that has ended, as it was answered before."""
+        """Answer about a run; for a run that has ended, with the cached answer."""
         name = request.query_params.get("run", "")
         query = request.query_params
         about = _about(request.url.path, {k: query.getlist(k) for k in query if k != "run"})

@@ -1,7 +1,7 @@
 """Curves of any length as a bounded number of buckets.
 
-A bucket covers `width` steps, a power of two, and begins at a multiple of it: more rows fill later
-buckets and never move earlier ones. Shape suffixes: N = rows, B = buckets.
+A bucket covers `width` steps, a power of two, and begins at a multiple of it: additional rows fill
+later buckets and never move earlier buckets. Shape suffixes: N = rows, B = buckets.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def width_for(begin: int, end: int, most: int) -> int:
 
     Args:
         begin: first step.
-        end: one more than the last step.
+        end: number after the last step.
         most: maximum number of buckets, at least 2.
     """
     width = 1
@@ -72,11 +72,11 @@ def joined(
     """Aggregate rows into buckets.
 
     Args:
-        step_N: step of each row, any order; rows of one step keep theirs.
+        step_N: step of each row, in any order; rows of the same step keep their order.
         value_N: may contain NaN and infinities.
         bad_N: as returned by `bad_bits`, plus bits of a row that are known otherwise.
         most: maximum number of buckets, at least 2.
-        known: values of steps by step; the value of each other one is the mean of its rows, see
+        known: known values by step; the value of every other step is the mean of its rows, see
             `step_values`. None: the last row counts.
     """
     if not len(step_N):

@@ -15,20 +15,22 @@ from mothtrap.core.window import Floats
 
 ScaleName = Literal["log", "rank", "own", "ratio"]
 SCALES: tuple[ScaleName, ...] = ("log", "rank", "own")
-"""Scales of a single run; `ratio` is of one run to another."""
+"""Scales of a single run; `ratio` compares one run with another."""
 RATIOS = ("own", "ratio")
 ZERO, FIRST, LAST = 1, 2, 254
 """Codes of the value 0, of the low end, and of the high end."""
 EDGES = LAST - FIRST
 APART = 3
-"""Of the codes of a scale; chosen by hand: more shades are not told apart, and do not pack. The
-middle of a scale, a ratio of 1, keeps its code."""
+"""Distance between the codes of a scale; chosen by hand: more shades are hard to distinguish, and
+compress badly. The middle of a scale, a ratio of 1, keeps its code."""
 SAMPLE = 200_000
 """Cells by which the ends are found; chosen by hand: a few milliseconds."""
 TAIL = 0.002
-"""Share of the cells at either end that is beyond the scale: one peak should not take it all."""
+"""Share of the cells at either end that may be beyond the scale, so that a single peak does not
+dominate it."""
 LEAST_RATIO = 2.0
-"""Of `own` and `ratio`, at either side; chosen by hand: below it nothing happened."""
+"""Minimum range of the scales `own` and `ratio`, on either side; chosen by hand: smaller ratios are
+insignificant."""
 
 Codes = npt.NDArray[np.uint8]
 
@@ -39,8 +41,8 @@ class Scaled:
 
     Attributes:
         name: name of the scale.
-        size_TC: the number behind a code: the magnitude, or its ratio to the tensor's own median.
-            NaN if there is none.
+        size_TC: the number that a code represents: the magnitude, or its ratio to the tensor's
+            median. NaN if there is none.
         low, high: the ends of the scale.
         edges: edges between codes, ascending; of `rank` only.
     """
@@ -68,7 +70,7 @@ class Scaled:
         return found
 
     def codes(self, size_C: Floats) -> Codes:
-        """Return the codes of numbers; 0 if there is none."""
+        """Return the codes of numbers; 0 for a missing number."""
         if self.name == "rank":
             place_C = np.searchsorted(self.edges, size_C, side="right").astype(np.float64)
         else:

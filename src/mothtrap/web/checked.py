@@ -1,4 +1,4 @@
-"""Answer about the checks of a run of `mothtrap check`: results, the way of the data, layers."""
+"""Answer about the checks of a run of `mothtrap check`: results, path of the data, layers."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 MOST_LINES = 400
-"""Lines of differences in one answer; chosen by hand."""
+"""Maximum number of lines of differences in an answer; chosen by hand."""
 MOST_LENGTH = 400
 """Characters of a line that are shown; chosen by hand."""
 CONTEXT = 3

@@ -1,4 +1,4 @@
-"""One scalar of many runs on one canvas; a run that has ended is read once for it."""
+"""One scalar of many runs in one chart; a run that has ended is read only once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _curve(
     cached: tuple[str, FoundCurve] | None,
     fresh: list[tuple[str, str, FoundCurve]],
 ) -> FoundCurve:
-    """Return a curve; add one that can be kept, and was not, to `fresh`."""
+    """Return a curve; if it should be cached and is not cached yet, add it to `fresh`."""
     path = runs.path(name)
     look = fingerprint(path)
     if cached is not None and look.digest and cached[0] == look.digest:

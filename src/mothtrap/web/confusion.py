@@ -65,7 +65,7 @@ def confusion(
 def partner(
     opened: OpenRun, tensor: Tensor, step: int, mode: Mode | None, worker: int | None
 ) -> tuple[str, Array, Array] | None:
-    """Return name and values of labels that match outputs, and the outputs; None if none do."""
+    """Return matching labels (name and values) and outputs; None if no labels match."""
     if tensor.kind not in KINDS:
         return None
     for labels in opened.run.tensors(kind="label"):

@@ -154,7 +154,7 @@ OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {
     "snapshot": snapshot,
     "stop": stop,
 }
-"""Requests by the last part of their address; the page shows those that a run can take."""
+"""Requests by the last part of their address; the page shows the requests that a run supports."""
 
 
 def controls(running: bool) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from mothtrap.web.cache_file import CACHE_ERRORS, CacheFile
 FORMAT = 1
 """Grows when the same mothtrap would draw a curve differently."""
 MOST_NAMES = 500
-"""Names in one query; SQLite allows 999."""
+"""Maximum number of names in a query; SQLite allows 999."""
 _SCHEMA = (
     "create table if not exists curves "
     "(name text, about text, signature text, curve blob, primary key (name, about))"
@@ -24,7 +24,7 @@ _SCHEMA = (
 
 
 class FoundCurve(NamedTuple):
-    """The curve of a run, or why it has none, and the parameters of the run."""
+    """The curve of a run, or the reason why it has no curve, and the parameters of the run."""
 
     buckets: Buckets
     note: str
@@ -43,10 +43,10 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CurveCache:
-    """Cached curves of one location of runs. If the cache is unusable, nothing is cached.
+    """Cached curves of one location of runs. If the cache is unusable, curves are not cached.
 
     Args:
-        where: the place.
+        where: the location.
     """
 
     def __init__(self, where: str) -> None:

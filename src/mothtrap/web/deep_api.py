@@ -1,4 +1,4 @@
-"""Answers of the API for the views that look deeper into one run, by address."""
+"""Answers of the API for the detailed views of a run, by address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Picture(NamedTuple):
 
 
 Answer = bytes | Picture | msgspec.Struct
-"""Bytes go out as they are, a struct as JSON."""
+"""Bytes are sent unchanged, a struct as JSON."""
 Make = Callable[[OpenRun, QueryParams], Answer]
 
 
@@ -139,7 +139,7 @@ def mode_of(query: QueryParams) -> Mode:
 
 
 def worker_of(query: QueryParams) -> int | None:
-    """Parse a rank; None if there is none."""
+    """Parse a rank; None if no worker is named."""
     worker = number(query, "worker", -1)
     return None if worker < 0 else worker
 

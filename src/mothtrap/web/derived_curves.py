@@ -1,4 +1,4 @@
-"""Curves that no file of a run holds: numbers of facts, and the norm over all tensors of a kind.
+"""Curves that no file of a run contains: numbers of facts, and the norm over all tensors of a kind.
 
 The curve of a fact has a name like `fact/OutputSpread.spread÷rms/net`; its subject is a field of
 the fact, or `rank 1`. The joint norm has the name of a tensor's curve with `*` for the tensor:
@@ -25,7 +25,7 @@ FACT = "fact/"
 ALL = "*"
 """Name of all tensors of a kind together; no tensor has it."""
 MOST_JOINED_ROWS = 1_000_000
-"""Rows of statistics that are read for one joint norm; chosen by hand: about a second."""
+"""Maximum number of rows that are read for a joint norm; chosen by hand: about a second."""
 
 
 def fact_curves(run: Run, proof: Proof) -> dict[str, str]:
@@ -65,7 +65,7 @@ def fact_rows(run: Run, name: str) -> tuple[Ints, Floats]:
 
 
 def _of_subject(run: Run, kind: type[Fact], subject: str) -> Iterator[Fact]:
-    """Yield the facts of a rank (`rank 1`), or those whose field has a value (`root=net`)."""
+    """Yield the facts of a rank (`rank 1`), or the facts with a certain field (`root=net`)."""
     field, equals, wanted = subject.partition("=")
     if equals:
         yield from (s for s in run.observations(kind) if str(getattr(s, field, "")) == wanted)

@@ -24,7 +24,8 @@ from mothtrap.web.opened import OpenRun
 
 MOST_MOMENTS = 2000
 MOST_VALUES = 50_000_000
-"""Moments, and captured values, that are read for one picture; chosen by hand: a second."""
+"""Maximum number of moments and captured values that are read for a picture; chosen by hand: a
+second."""
 LEAST_SHARE = 1e-6
 """The low end of the colors."""
 
@@ -32,7 +33,7 @@ LEAST_SHARE = 1e-6
 class Band(msgspec.Struct, frozen=True, kw_only=True):
     """A row: values of one sign between two powers of two, zeros, or non-finite values.
 
-    `open`: the band also holds all values that are larger (`over`) or smaller (`under`).
+    `open`: the band also contains all values that are larger (`over`) or smaller (`under`).
     """
 
     label: str

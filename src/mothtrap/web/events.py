@@ -1,7 +1,7 @@
 """Changes as server-sent events: the page is notified, and fetches the data that it shows.
 
-The id of an event is the cursor of the data read so far. If a page reconnects with another id
-than the current one, it is notified immediately, so no change is lost while the server was away.
+The id of an event is the cursor of the data read so far. If a page reconnects with an id that is
+not current, it is notified immediately, so no change is lost while the server is down.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ async def stream(look: Look, last_id: str) -> AsyncIterator[bytes]:
 
     Args:
         look: returns the current state.
-        last_id: the id that the page has seen last, or "".
+        last_id: the last id that the page received, or "".
     """
     yield f"retry: {RETRY_MS}\n\n".encode()
     told_s = time.monotonic()

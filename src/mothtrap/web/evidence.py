@@ -26,7 +26,7 @@ MOST_RANK_STEPS = 200
 """Compared steps that a picture of ranks shows; chosen by hand."""
 
 ByLayer = Mapping[str, Sequence[TensorInfo]]
-"""Tensors by their own name and by the path of their module."""
+"""Tensors by name and by the path of their module."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ def chart_of(
         finding: the finding.
         rule: its rule, if it is installed.
         by_layer: tensors of the run.
-        context: curves that are drawn if none proves the finding.
+        context: curves that are drawn if no curve proves the finding.
     """
     proof = rule.proof if rule is not None and issubclass(rule, Rule) else None
     curves = _proven(opened, finding, proof, by_layer) if proof is not None else ()
@@ -167,7 +167,7 @@ def _of_facts(opened: OpenRun, finding: Finding, proof: Proof) -> tuple[str, ...
 
 
 def _of_scalars(opened: OpenRun, finding: Finding, proof: Proof) -> Iterator[str]:
-    """Yield the scalars of a proof; those of the finding's series or optimizer if it names one."""
+    """Yield the scalars of a proof, only of the finding's series or optimizer if it names one."""
     modes = {Mode.TRAIN.value, finding.mode}
     known = {
         name: scalar
@@ -180,7 +180,7 @@ def _of_scalars(opened: OpenRun, finding: Finding, proof: Proof) -> Iterator[str
 
 
 def _can_join(opened: OpenRun, kind: str) -> bool:
-    """A joint norm is that of the optimizer only if the run has one, and can be read."""
+    """Return whether the run has a single optimizer, and its joint norm can be read."""
     run = opened.run
     optimizers = [scalar for scalar in scalar_names(run).values() if scalar[0] == "lr"]
     return len(optimizers) < 2 and can_join(run) and bool(run.tensors(kind=kind))
@@ -216,7 +216,7 @@ def _size(info: TensorInfo) -> int:
 
 
 def ranks_of(opened: OpenRun, finding: Finding, rule: type[Documented] | None) -> Ranks | None:
-    """Return which ranks held equal weights, for a finding of a rule that compares them."""
+    """Group the ranks with equal weights, for a finding of a rule that compares them."""
     if rule is None or not issubclass(rule, Rule) or ReplicaDigests not in facts_of(rule.needs):
         return None
     by_step: dict[int, dict[int, dict[str, str]]] = {}
@@ -237,7 +237,7 @@ def ranks_of(opened: OpenRun, finding: Finding, rule: type[Documented] | None) -
 
 
 def _grouped(digest_by_worker: Mapping[int, str | None]) -> dict[int, int | None]:
-    """Number the groups of equal digests, the largest 0; of equal sizes that of the lowest rank."""
+    """Number the groups of equal digests by size, then by lowest rank; 0 is the largest."""
     digests = [digest for digest in digest_by_worker.values() if digest is not None]
     order = sorted(dict.fromkeys(digests), key=lambda digest: -digests.count(digest))
     return {

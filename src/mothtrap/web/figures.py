@@ -1,9 +1,9 @@
 """Figures as separate documents, in a sandbox: no origin, no network, no page around them.
 
 A figure is code of the script that logged it, or of whoever sent the run. Its document may run
-scripts, but has no origin, so that it reads nothing of the page, and may load nothing. What its
-policy cannot forbid, that a script navigates to another address, is forbidden by the document
-around it: that is the page, or the frame that is sent where a figure is opened by itself.
+scripts, but has no origin, so that it can neither read the page nor load data. Its policy cannot
+prevent a script from navigating to another address. The document around it does: the page, or the
+frame that is sent if a figure is opened alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ addEventListener("load", tell); addEventListener("resize", tell);</script>"""
 """Script that reports the height of a picture to the page around it."""
 _ALONE = """<script>for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection"]) {
   try { delete window[name]; } catch { window[name] = undefined; } }</script>"""
-"""Takes away the one way to the network that the policies of browsers do not know."""
+"""Closes the only access to the network that the policies of browsers do not cover."""
 
 
 class Document(NamedTuple):

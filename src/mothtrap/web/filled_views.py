@@ -35,6 +35,6 @@ def filled_views(run: Run) -> tuple[str, ...]:
 
 
 def _has_samples(run: Run) -> bool:
-    """Return whether the samples of a step are known; they are kept apart from other facts."""
+    """Return whether the samples of a step are known, which are stored separately."""
     parts = (part for worker in run.workers for part in run.parts(worker))
     return any(isinstance(seen, SamplesTaken) for part in parts for seen in part.view.samples())

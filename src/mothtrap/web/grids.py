@@ -1,4 +1,4 @@
-"""A statistic of many tensors over steps: one column for a power of two of steps.
+"""A statistic of many tensors over steps; each column covers a power of two of steps.
 
 Shape suffixes: T = tensors, C = columns.
 """
@@ -33,8 +33,8 @@ class Grid(NamedTuple):
         begin: step of the first column, a multiple of `width`.
         width: steps of a column, a power of two.
         there_TC: whether anything was captured.
-        low_TC, high_TC: extremes of the finite values; NaN if there are none.
-        bad_TC: bits of `web.buckets` of what is not finite.
+        low_TC, high_TC: extremes of the finite values; NaN without finite values.
+        bad_TC: bits of `web.buckets` for values that are not finite.
         coarse: the run is too large for single steps to be read.
     """
 
@@ -48,7 +48,7 @@ class Grid(NamedTuple):
 
     @property
     def furthest(self) -> Values:
-        """Return the extreme that is further from 0, so that no peak is lost."""
+        """Return the extreme that is farther from 0, so that no peak is lost."""
         return np.where(np.abs(self.high_TC) >= np.abs(self.low_TC), self.high_TC, self.low_TC)
 
 
@@ -72,7 +72,7 @@ def grid(
         mode: mode of the steps.
         worker: rank; None = the lowest.
         begin: first step.
-        end: one more than the last step.
+        end: number after the last step.
         most: maximum number of columns.
     """
     run = opened.run
@@ -101,9 +101,9 @@ def grid(
 
 
 def ratio(first: Grid, second: Grid) -> Grid:
-    """Return the sizes in one run divided by those in another, for the same tensors and steps.
+    """Return the sizes in one run divided by the sizes in another, for the same tensors and steps.
 
-    It has no number if either run has none, or if the second is 0 and the first is not.
+    The ratio is missing if a size is missing, or if only the second size is 0.
     """
     width = max(first.width, second.width)
     begin = min(first.begin, second.begin) // width

@@ -1,4 +1,4 @@
-"""The rules and probes that are installed, looked up once for the life of the server."""
+"""The installed rules and probes, looked up once in the lifetime of the server."""
 
 from __future__ import annotations
 

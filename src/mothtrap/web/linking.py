@@ -1,9 +1,9 @@
-"""The page's own modules as one file: forty small requests take longer than one of the same bytes.
+"""The page's own modules as one file: forty small requests take longer than a large one.
 
 Each module becomes a function that is called once, in the order of the imports, without its
-comments. What the page loads later is a second file, which takes the modules that the first one
-has from there. Only the forms of `import` and `export` that the page is written in are known;
-others are an error, which a test sees.
+comments. Modules that the page loads later are a second file, which imports shared modules from the
+first. Only the forms of `import` and `export` that the page is written in are known; others are an
+error, which a test sees.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARED = "sharedModules"
 
 
 class Unlinkable(ValueError):
-    """A module in an unsupported form, or one that imports itself."""
+    """A module in an unsupported form, or a module that imports itself."""
 
 
 def linked(entry: str, sources: Mapping[str, str], later: str = "") -> dict[str, str]:
@@ -70,7 +70,7 @@ class _Linker:
         return "\n".join([*packages, *self.parts, ""])
 
     def add(self, path: str, importers: tuple[str, ...]) -> str:
-        """Add a module after those that it imports; return the name of its exports."""
+        """Add a module after the modules that it imports; return the name of its exports."""
         if path in self.added:
             return self.added[path]
         if path in importers or path not in self._sources:

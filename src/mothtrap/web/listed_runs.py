@@ -1,4 +1,4 @@
-"""The runs of a place, read from the user's cache where their files have not changed."""
+"""The runs of a location; unchanged runs are read from the user's cache."""
 
 from __future__ import annotations
 

@@ -38,11 +38,11 @@ LIST_EVERY_S = 1.0
 """Interval at which the folder is listed; chosen by hand."""
 UNKNOWN_NS = 0
 SETTLED_S = 2.0
-"""Age from which a folder's change time proves that nothing was added; chosen by hand."""
+"""Age from which a folder's change time proves that no entry was added; chosen by hand."""
 LIVE_S = 2.0
-"""Time for which the row of a running job holds; chosen by hand."""
+"""Time for which the row of a running job is valid; chosen by hand."""
 KEPT_AT_ONCE = 100
-"""Rows that go into the cache together; chosen by hand."""
+"""Number of rows that are written to the cache together; chosen by hand."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,10 +124,10 @@ class RunsFolder:
         )
 
     def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "", sort: str = "") -> Page:
-        """Return rows from `begin` on, of archived runs only where the query says `archived`.
+        """Return rows from `begin` on; archived runs only if the query contains `archived`.
 
-        A query with a sign of comparison is an expression (see `core.run_filter`), any other one
-        words that occur in name, verdict, state, script, findings, tags or group.
+        A query with a comparison operator is an expression (see `core.run_filter`). Any other query
+        contains words that occur in the name, verdict, state, script, findings, tags or group.
 
         Args:
             begin: first row.
@@ -218,7 +218,7 @@ class RunsFolder:
         """Have rows read that are not known, or not any more; wait for them a little."""
         stale = {name for name in names if self._is_stale(name)}
         with self._changed:
-            for name in reversed(names):  # the last one that is put is read first
+            for name in reversed(names):  # the last name that is put is read first
                 if name in stale and name not in self._waiting:
                     self._waiting.add(name)
                     self._wanted.put(name)
@@ -292,7 +292,7 @@ def _changed_ns(where: str) -> int:
 def _listed(
     where: str, single: str, before: dict[str, tuple[float, Path]]
 ) -> Iterator[tuple[str, tuple[float, Path] | None]]:
-    """Runs with their start and folder; None for a folder that may become one."""
+    """Runs with their start and folder; None for a folder that may become a run."""
     if is_url(where):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a run that cannot be listed is left out
@@ -313,7 +313,7 @@ def _listed(
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a name can be sent: one whose bytes are not UTF-8 cannot."""
+    """Return whether a name is valid UTF-8, so that it can be sent."""
     return name.encode("utf-8", "replace").decode() == name
 
 

@@ -17,7 +17,7 @@ PREFIX = "machine/"
 
 
 def machine_names(opened: OpenRun) -> tuple[str, ...]:
-    """Return the names of the machine curves of a run; none before its first step."""
+    """Return the names of the machine curves of a run; empty before its first step."""
     return tuple(sorted(_curves(opened)))
 
 

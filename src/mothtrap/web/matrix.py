@@ -1,4 +1,4 @@
-"""The heatmap of Layers: a statistic of tensors over steps as one byte a cell.
+"""The heatmap of Layers: a statistic of tensors over steps, with one byte per cell.
 
 Shape suffixes: T = tensors in the order of the tree, C = columns, R = rows of the answer.
 """
@@ -45,7 +45,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The head of an answer: the rows from `first` on of `total`, and what codes stand for.
+    """The head of an answer: the rows from `first` on of `total`, and the meaning of the codes.
 
     A cell is 0 if nothing was captured, 1 if the value is 0, 255 if a value is not finite, and
     otherwise from 2 (`low`) to 254 (`high`).
@@ -65,9 +65,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one cell; for a module, those of its most extreme tensor.
+    """The numbers of a cell; for a module, the numbers of its most extreme tensor.
 
-    `value` is None if nothing finite was captured. `median` is that of the tensor's own columns.
+    `value` is None without a finite value. `median` is the median of the tensor's columns.
     """
 
     path: str
@@ -93,7 +93,7 @@ class Shown(NamedTuple):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of each row from `first` on: None if there is no number, and bits of `web.buckets`.
+    """A cell of each row from `first` on: None for a missing number, and bits of `web.buckets`.
 
     A module has the value of its most extreme tensor.
     """
@@ -147,7 +147,7 @@ def packed(head: msgspec.Struct, codes: Codes) -> bytes:
     """Encode a header and cells as bytes.
 
     The length of the head (uint32, little-endian), the head as JSON, spaces up to a multiple of 8,
-    a byte for each cell: the difference to the one before it in its row, which packs better.
+    a byte for each cell: the difference from the previous cell in its row, which compresses better.
     """
     text = msgspec.json.encode(head)
     text += b" " * (-(4 + len(text)) % 8)
@@ -196,7 +196,7 @@ def cell(opened: OpenRun, wanted: Wanted, path: str, at: int) -> Cell:
 
 
 def column(opened: OpenRun, wanted: Wanted, at: int, first: int, most_rows: int) -> Column:
-    """Return the numbers of one column; arguments as in `answer` and `cell`."""
+    """Return the numbers of a column; arguments as in `answer` and `cell`."""
     found = shown(opened, wanted)
     cells, place = found.cells, _column_of(found.cells, at)
     chosen = found.rows[max(0, first) :][: max(1, min(most_rows, MOST_ROWS))]

@@ -1,6 +1,6 @@
-"""Tensors as a tree of modules, and the rows of it that are shown.
+"""Tensors as a tree of modules, and its visible rows.
 
-A module that is closed is one row, which stands for all tensors below it.
+A closed module is one row, which represents all tensors below it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ AT_FIRST = 64
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A row: a tensor, or a module with `count` tensors below it.
 
-    `path` is a tensor's name; that of a module ends in a dot. `begin` is the position of its first
-    tensor in tree order. `open` is None for a tensor.
+    `path` is a tensor's name; the path of a module ends in a dot. `begin` is the position of its
+    first tensor in tree order. `open` is None for a tensor.
     """
 
     path: str

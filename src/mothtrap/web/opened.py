@@ -27,19 +27,22 @@ from mothtrap.web.overviews import COLUMNS, ExactRows, Overview
 
 T = TypeVar("T")
 MOST_RUNS = 3
-"""Runs that stay open; chosen by hand: one that is viewed, and two to go back to."""
+"""Maximum number of open runs; chosen by hand: the run that is viewed, and two to go back to."""
 MOST_OVERVIEWS = 4
-"""Statistics of a run that are kept, each of all its tensors; chosen by hand."""
+"""Maximum number of cached statistics of a run, each for all its tensors; chosen by hand."""
 MOST_EXACT = 2
-"""Choices of tensors of which every row is kept; chosen by hand: a zoom, and the one before."""
+"""Maximum number of tensor selections with all rows cached; chosen by hand: a zoom, and the
+previous zoom."""
 MOST_FINE = 3
-"""Statistics of some steps that are kept; chosen by hand: a zoom, the one before, and a ratio."""
+"""Maximum number of cached statistics of some steps; chosen by hand: a zoom, the previous zoom, and
+a ratio."""
 MOST_REMEMBERED = 6
 """Heatmaps and the like of a run; chosen by hand: each may take 100 MB."""
 MOST_COLUMNS, MOST_CELLS = 2048, 5_000_000
 """Columns of such a statistic for each tensor, and for all of them; chosen by hand: 87 MB."""
 AT_WORK = 2
-"""Requests that read at the same time; chosen by hand: the training has the rest of the machine."""
+"""Maximum number of concurrent reads; chosen by hand: the training needs the rest of the
+machine."""
 FRESH_S = 0.4
 """Age up to which a reading counts as new; chosen by hand: a person perceives it as live."""
 
@@ -72,8 +75,8 @@ class OpenRun:
         """Read new data, unless that was done just now.
 
         Args:
-            traces: traces of the run now (`answer_cache.traces_of`): what differs from the traces
-                of the last time is read at once.
+            traces: current traces of the run (`answer_cache.traces_of`); if they differ from the
+                previous traces, the run is read immediately.
 
         Raises:
             RunNotFoundError: the run was removed.
@@ -228,7 +231,7 @@ class OpenRuns:
 
 
 def known_worker(run: Run, worker: int | None) -> int:
-    """Return a worker's rank; None means the lowest.
+    """Return a worker's rank; None means the lowest rank.
 
     Raises:
         UnknownNameError: the run has no such worker.

@@ -25,8 +25,8 @@ NOT_KEPT = (
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of output, last line last.
 
-    `next` is the position at which to continue; `cut`: earlier output is missing. `problem` says
-    why there are no lines.
+    `next` is the position at which to continue; `cut`: earlier output is missing. `problem` is the
+    reason if there are no lines.
     """
 
     lines: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def _lines(kept: list[tuple[int, Path]], after: int, most: int) -> OutputAnswer:
 
 
 def _bytes_from(kept: list[tuple[int, Path]], after: int) -> tuple[int, bytes]:
-    """The end of the output, from a place on, and where it begins."""
+    """The end of the output, from an offset on, and the offset at which it begins."""
     sizes = [path.lstat().st_size for _, path in kept]
     end = kept[-1][0] + sizes[-1]
     begin = max(kept[0][0], after if after <= end else 0, end - MOST_BYTES)

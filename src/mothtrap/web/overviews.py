@@ -1,8 +1,8 @@
 """A statistic of all tensors over a whole run, in memory that does not grow with its steps.
 
-Each tensor has the same columns; one covers `width` steps, a power of two, and holds the offset of
-its first row, the extremes and the last value. When the columns are full two become one.
-Shape suffixes: N = rows, T = tensors, C = columns, G = groups of rows.
+All tensors have the same columns. A column covers `width` steps, a power of two, and contains the
+offset of its first row, the extremes and the last value. When the columns are full, pairs of
+columns are merged. Shape suffixes: N = rows, T = tensors, C = columns, G = groups of rows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Cells(NamedTuple):
 
     Attributes:
         there_TC: whether anything was captured.
-        low_TC, high_TC: float32, extremes of the finite values; NaN if there are none.
-        bad_TC: uint8, bits of `web.buckets` of what is not finite.
+        low_TC, high_TC: float32, extremes of the finite values; NaN without finite values.
+        bad_TC: uint8, bits of `web.buckets` for values that are not finite.
     """
 
     there_TC: Bools
@@ -51,7 +51,7 @@ class Overview:
         mode: mode of the steps.
         columns: columns of each tensor, a power of two.
         begin: first step of the overview.
-        end: one more than the last one.
+        end: number after the last step.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Overview:
 
         Args:
             tensor: id in the view.
-            before: first step that does not count.
+            before: first step that is excluded.
         """
         if tensor >= len(self._offset):
             tensor, before = 0, 0
@@ -101,7 +101,7 @@ class Overview:
 
         Args:
             tensor_T: ids in the view; -1 = none.
-            before: first step that does not count.
+            before: first step that is excluded.
         """
         known_T = (tensor_T >= 0) & (tensor_T < len(self._offset))
         row_T = np.where(known_T, tensor_T, 0)
@@ -148,7 +148,7 @@ class Overview:
         offset_G: npt.NDArray[np.int32],
         extremes_G: tuple[Floats, Floats, Floats],
     ) -> None:
-        """Join groups of rows, later than those before, with what their cells hold."""
+        """Merge groups of new rows, later than all previous rows, into their cells."""
         # A value beyond float32 is drawn at its edge: it is a number, and must stay one.
         min_G, max_G, last_G = (
             np.clip(each, -LARGEST, LARGEST).astype(np.float32) for each in extremes_G
@@ -273,5 +273,5 @@ def rows_of(
 
 
 def _where(keep_N: Bools, rows_N: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the rows that are kept; most often that is all of them, and nothing is copied."""
+    """Return the rows that are kept, usually all of them, without a copy."""
     return rows_N if keep_N.all() else rows_N[keep_N]

@@ -104,7 +104,7 @@ def _marked(color: Array, value: Array) -> Pixels:
 
 
 def _channels_axis(values: Array) -> int | None:
-    """The axis of a batch of images that holds the channels; None = no images."""
+    """The channel axis of a batch of images; None = no images."""
     if values.ndim != 4 or 0 in values.shape:
         return None
     for axis, sides in ((1, values.shape[2:]), (3, values.shape[1:3])):

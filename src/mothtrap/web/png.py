@@ -1,4 +1,4 @@
-"""PNG files of pixels, written here: nothing of a run is passed on as a picture."""
+"""PNG files from pixels, encoded here, so that no file of a run is served as a picture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def montage(tile_NHWC: Pixels, columns: int, gap: int = 2) -> Pixels:
-    """Arrange images of one size in a grid with transparent gaps.
+    """Arrange images of equal size in a grid with transparent gaps.
 
     Args:
         tile_NHWC: shape (pictures, height, width, channels of 3 or 4).

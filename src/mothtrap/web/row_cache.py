@@ -27,7 +27,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     `size` describes the size of the run in words. `faults` are codes and names of rules that found
     more than notes. `evaluated`: rules were evaluated, in the job or by a monitor. `pending`: not
-    read so far. `ended`: its end was stored, so nothing changes anymore.
+    read so far. `ended`: its end was stored, so the row no longer changes.
     """
 
     name: str
@@ -58,9 +58,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run in a list: its row on the page, and the fields that only `mothtrap ls` shows.
 
-    `run` is `report.summary.RunFacts` as plain data. `codes` and `names` are those of the findings.
-    `parameters` lack the options of the command, which `row.parameters` include. `columns` are the
-    first columns of the CSV. `final`: nothing changes as long as the files stay the same.
+    `run` is `report.summary.RunFacts` as plain data. `codes` and `names` are the codes and names of
+    the findings. `parameters` lack the options of the command, which `row.parameters` include.
+    `columns` are the first columns of the CSV. `final`: the row does not change as long as the
+    files stay the same.
     """
 
     row: Row
@@ -83,10 +84,10 @@ class Kept(NamedTuple):
 
 
 class RowCache:
-    """Cached rows of one location of runs. If the cache is unusable, nothing is cached.
+    """Cached rows of one location of runs. If the cache is unusable, rows are not cached.
 
     Args:
-        where: the place.
+        where: the location.
     """
 
     def __init__(self, where: str) -> None:

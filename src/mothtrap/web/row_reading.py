@@ -97,7 +97,7 @@ def _row(name: str, run: Run, summary: RunSummary, started_s: float) -> Row:
 
 
 def _is_final(run: Run, look: Fingerprint) -> bool:
-    """Return whether a run says the same for as long as its files stay as `look` found them.
+    """Return whether the row of a run is valid as long as its files match the fingerprint `look`.
 
     The state of a run without an end depends on the processes that are alive.
     """

@@ -17,7 +17,7 @@ OWN = ("state", "run", "verdict", "steps", "started", "script")
 """Columns that every run has."""
 SEVERITIES = ("error", "warning", "")
 MOST_COLUMNS = 500
-"""Columns in one answer; chosen by hand."""
+"""Maximum number of columns in an answer; chosen by hand."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ def _value(row: Row, name: str) -> LedgerValue:
 
 
 def _key(value: LedgerValue) -> tuple[bool, float, str]:
-    """Order numbers, also those written as text, before words."""
+    """Order numbers, including numbers written as text, before words."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Answers about several runs: the first divergence, findings of one only, ratios of layers."""
+"""Answers about several runs: the first divergence, different findings, ratios of layers."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class Only(msgspec.Struct, frozen=True, kw_only=True):
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Several runs compared with the first of them.
 
-    `parameters` are those that are not the same in all, by name and run. `metrics` are the last
-    values of losses and metrics, by name and run. `code` has the differences of the script of each
-    other run, None if one is not stored. `findings` are those that not all runs have.
+    `parameters` contains the parameters that differ between runs, by name and run. `metrics` are
+    the last values of losses and metrics, by name and run. `code` has the differences in the script
+    of each other run, None if a script is not stored. `findings` contains the findings that not all
+    runs have.
     """
 
     runs: list[str]

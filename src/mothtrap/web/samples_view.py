@@ -13,7 +13,7 @@ from mothtrap.web.opened import OpenRun
 from mothtrap.web.replaying import Replays
 
 MOST_ROWS = 1024
-"""Samples of a step in one answer, of all ranks."""
+"""Maximum number of samples of a step in an answer, of all ranks."""
 MOST_PLACES = 200
 
 

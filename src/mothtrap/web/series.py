@@ -1,4 +1,4 @@
-"""Curves of a run: what there is, and their numbers as bytes.
+"""Curves of a run: their names, and their numbers as bytes.
 
 A curve has a name that reads like a path: `train/loss`, `train/lr:Adam`, or with a tensor
 `train/gradient.l2/blocks.0.weight`. Shape suffixes: N = rows, B = buckets.
@@ -30,17 +30,18 @@ from mothtrap.web.machine_curves import PREFIX, machine_rows
 from mothtrap.web.opened import OpenRun, known_worker
 
 MOST_BUCKETS = 4096
-"""Of a curve in one answer; chosen by hand: more than a screen has pixels."""
+"""Maximum number of buckets of a curve in an answer; chosen by hand: more than a screen has
+pixels."""
 MOST_EXACT_ROWS = 4_000_000
-"""Rows of statistics of a run that are read for one zoom; chosen by hand: about a second."""
+"""Maximum number of rows of statistics that are read for a zoom; chosen by hand: about a second."""
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a curve in the head of an answer.
 
     `width` is the number of steps in a bucket, `rows` the number of merged values (-1 = unknown).
-    `note` says why it is coarser than requested; `parameters` are those of its run, if a curve
-    represents a run.
+    `note` is the reason if it is coarser than requested; `parameters` are those of its run, if a
+    curve represents a run.
     """
 
     name: str
@@ -97,7 +98,7 @@ def answer(
         opened: the run.
         names: names of the curves.
         begin: first step.
-        end: one more than the last step.
+        end: number after the last step.
         most: maximum number of buckets per curve.
         axis: unit of x, see `web.axes`.
         worker: rank; None means the lowest.
@@ -297,7 +298,7 @@ def _overview(
 
 
 def _cut(overviews: Sequence[Sequence[Buckets]], begin: int, end: int) -> Buckets:
-    """Return the buckets of all attempts one after another, of the steps that are requested."""
+    """Return the buckets of the requested steps, one attempt after the other."""
     every = [buckets for each in overviews for buckets in each]
     width = max((buckets.width for buckets in every), default=1)
     step = np.concatenate([np.empty(0, np.int64), *(each.step_B for each in every)])
@@ -324,7 +325,7 @@ def _exact(
     begin: int,
     end: int,
 ) -> tuple[Ints, Floats, Bytes]:
-    """Return every row of one tensor; those of others are read in the same pass for the next."""
+    """Return every row of a tensor, and read the rows of other tensors in the same pass."""
     found: list[tuple[Ints, Floats, Bytes]] = [
         (np.empty(0, np.int64), np.empty(0), np.empty(0, np.uint8))
     ]

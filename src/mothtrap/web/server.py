@@ -49,7 +49,7 @@ def listen(host: str = LOOPBACK, port: int | None = None, uds: str = "") -> sock
 
     Args:
         host: host to bind.
-        port: port to bind; None: the first free one from 8765 on; 0: any.
+        port: port to bind; None: the first free port from 8765 on; 0: any port.
         uds: path of a Unix socket to create instead, for this user only.
 
     Raises:

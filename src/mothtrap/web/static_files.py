@@ -22,7 +22,8 @@ INDEX = "index.html"
 ENTRY = "app.js"
 """The page's own modules, as one file."""
 LATER = "views/deep.js"
-"""The views that most visits do not open, and what only they import, as another file."""
+"""The views that most visits do not open, with the modules that only they import, as a second
+file."""
 VENDORED = "vendor/"
 _IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 

@@ -41,10 +41,10 @@ class TypeFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a tensor, and its numbers at the captured step that is nearest to one.
+    """Facts of a tensor, and its numbers at the nearest captured step.
 
     `views` are the possible views of the values at `raw_step`, the likeliest first; values are
-    stored for `raw_steps` steps. `problem` says why there is no histogram.
+    stored for `raw_steps` steps. `problem` is the reason if there is no histogram.
     """
 
     name: str
@@ -70,10 +70,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
-    """Values at a step as a matrix, of which each cell stands for `block` rows and columns.
+    """Values at a step as a matrix; each cell represents `block` rows and columns.
 
-    None = NaN; infinities are strings. `shape` is that of the tensor, `index` selects along its
-    leading axes. `mean` and `high` are mean and largest magnitudes of the channels.
+    None = NaN; infinities are strings. `shape` is the shape of the tensor, `index` selects along
+    its leading axes. `mean` and `high` are mean and largest magnitudes of the channels.
     """
 
     step: int
@@ -135,7 +135,7 @@ def values_of(
 
     Args:
         tensor: the tensor.
-        at: a step with stored values, or a later one.
+        at: a step with stored values, or a later step.
         mode: mode of the step.
         worker: rank.
         index: index along the leading axes; 0 by default.
@@ -182,7 +182,7 @@ def picture_of(
 
 
 def kept(tensor: Tensor, at: int, mode: Mode | None, worker: int | None) -> tuple[int, Array]:
-    """Return the captured values at or before a step, or otherwise the first ones.
+    """Return the latest values captured at or before a step, or else the first values.
 
     Raises:
         StepUnavailableError: no values were stored.
@@ -218,7 +218,7 @@ def _histogram(
 
 
 def _nearest(steps: list[int], at: int) -> int | None:
-    """The last step up to one, else the first."""
+    """The latest step up to a given step, else the first step."""
     return max((step for step in steps if step <= at), default=steps[0] if steps else None)
 
 

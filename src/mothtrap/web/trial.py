@@ -1,6 +1,6 @@
 """Trial of a rule with a limit on a curve: where it would have fired, and its source text.
 
-The page writes no file: a rule is Python, and what runs in a training comes from its user only.
+The page writes no file: a rule is Python code, and only the user may add code to a training run.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def careless() -> Any:
 
 
 def compiled_anew() -> Any:
-    """Train with a batch of another size in each step, so that every step is compiled anew."""
+    """Train with a batch of a different size in each step, so that every step is compiled anew."""
 
     @jax.jit
     def update(w: Any, x: Any) -> Any:

@@ -92,7 +92,7 @@ def trained() -> Callable[[float], Seen]:
             slow.now_s += 1000.0
             optimizer.step()
         handle.detach()
-        recorder.hand_on_facts(*recorder.plan.take_told(last=True))
+        recorder.emit_facts(*recorder.plan.take_reports(last=True))
         assert seen.failed() == []
         return seen
 

@@ -135,7 +135,7 @@ def test_a_device_that_fails_does_not_stop_the_training(copy_stream: SlowCopyStr
     with watched(capture=EVERYTHING, config=NOTHING_KEPT, may_fail=True) as seen:
         put_on_device(seen, copy_stream)
         weights = train(between=fail)
-        seen.tracer.recorder.hand_on_facts()
+        seen.tracer.recorder.emit_facts()
     assert torch.equal(weights, train())
     assert all(completed(record).pending is None for record in seen.records)
 

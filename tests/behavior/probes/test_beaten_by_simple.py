@@ -1,4 +1,4 @@
-"""A model that simpler ones beat is named; a constant that beats it is an error."""
+"""A model that simpler models beat is named; a constant that beats it is an error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_truth_is_not_beaten() -> None:
 
 
 def test_few_rows_are_enough_for_a_clear_difference() -> None:
-    """All rows are compared, not one half of them."""
+    """All rows are compared, not only half of them."""
     few, truth = X[:280], Y[:280] > 0
 
     def too_sure(a: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""BEH702: a large useless feature mixes the classes; without it they are apart."""
+"""BEH702: a large useless feature mixes the classes; without it they are separated."""
 
 from __future__ import annotations
 

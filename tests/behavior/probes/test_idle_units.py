@@ -1,4 +1,4 @@
-"""BEH704: dead and copied channels are counted, live ones are not."""
+"""BEH704: dead and copied channels are counted, live channels are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NaN for valid values and columns taken by place are named; refusals are fine."""
+"""NaN for valid values and columns read by position are named; refusals are fine."""
 
 from __future__ import annotations
 

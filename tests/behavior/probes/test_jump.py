@@ -83,7 +83,7 @@ def test_a_step_in_a_smooth_class_is_named() -> None:
 
 
 def test_a_sure_model_is_steep_and_does_not_jump() -> None:
-    """It goes from one class to the other within a step, but in all parts of the step."""
+    """It moves from one class to the other within a step, but in all parts of the step."""
     rows = np.random.default_rng(2).normal(2, 3, size=(800, 2))
 
     def sure(d: np.ndarray) -> np.ndarray:

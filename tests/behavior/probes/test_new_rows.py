@@ -1,4 +1,4 @@
-"""BEH602 to BEH605: what new rows tell of a model, each with a healthy twin."""
+"""BEH602 to BEH605: findings about new rows, each with a healthy twin."""
 
 from __future__ import annotations
 

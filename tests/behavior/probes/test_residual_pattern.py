@@ -1,4 +1,4 @@
-"""A curve and an interaction that a model misses are named, and told apart."""
+"""A curve and an interaction that a model misses are named, and distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Residuals that follow each other are named only where they are alike."""
+"""Successive residuals are named only if they are correlated."""
 
 from __future__ import annotations
 

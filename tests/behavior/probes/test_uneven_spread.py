@@ -1,4 +1,4 @@
-"""A spread that grows with a column is a note; an even one and a missed curve are not."""
+"""A spread that grows with a column is a note; an even spread and a missed curve are not."""
 
 from __future__ import annotations
 

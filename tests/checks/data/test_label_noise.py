@@ -20,7 +20,7 @@ CODE = "PRE306"
 
 
 def noisy(labels: Array, share: float, seed: int = 0) -> tuple[Array, Array]:
-    """Give a share of the rows another class; return the labels and the places."""
+    """Give a share of the rows another class; return the labels and the positions."""
     rng = np.random.default_rng(seed)
     classes = int(labels.max()) + 1
     wrong = rng.random(len(labels)) < share

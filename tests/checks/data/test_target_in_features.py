@@ -1,4 +1,4 @@
-"""Columns that tell the target."""
+"""Columns that reveal the target."""
 
 from __future__ import annotations
 

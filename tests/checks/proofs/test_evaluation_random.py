@@ -11,7 +11,7 @@ LOSS = nn.CrossEntropyLoss()
 
 
 class Drops(nn.Module):
-    """Drops in evaluation, too, unless it is told the mode."""
+    """Drops values in evaluation, too, unless it gets the mode."""
 
     def __init__(self, *, knows: bool) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ LOSS = nn.CrossEntropyLoss()
 
 
 class TwoLayers(nn.Module):
-    """Two layers with something between them."""
+    """Two layers with an operation between them."""
 
     def __init__(self, between: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""First losses that are not those of guessing."""
+"""First losses that differ from the loss of guessing."""
 
 from __future__ import annotations
 

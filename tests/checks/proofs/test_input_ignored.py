@@ -65,7 +65,7 @@ def test_a_loss_that_hardly_falls_is_not_judged() -> None:
 
 
 class Plateau(nn.Module):
-    """A classifier whose bias learns at once, and whose weights hardly begin to."""
+    """A classifier whose bias learns immediately, and whose weights hardly learn."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def test_a_slow_rate_is_no_dropped_input() -> None:
 
 
 class Language(nn.Module):
-    """A model of the next token that knows the places of a sequence."""
+    """A next-token model with position embeddings."""
 
     def __init__(self) -> None:
         super().__init__()

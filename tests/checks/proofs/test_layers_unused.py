@@ -10,7 +10,7 @@ LOSS = nn.CrossEntropyLoss()
 
 
 class Forgotten(nn.Module):
-    """Has a layer that it never calls, and one whose weight it uses by hand."""
+    """Has a layer that it never calls, and a layer whose weight it uses directly."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Learning rates that are far from those with which the loss falls."""
+"""Learning rates that are far from the rates at which the loss falls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of a model that its state_dict does not hold."""
+"""State of a model that its state_dict does not contain."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_tensors_are_chosen_by_collection(tmp_path: Path) -> None:
     assert names(run, "blocks.1.*", collection="attention") == []
     with pytest.raises(UnknownNameError, match=r"did you mean 'attention'.*has: attention"):
         run.tensors(collection="attenton")
-    with pytest.raises(ConfigError, match="'broken' of this run cannot be understood"):
+    with pytest.raises(ConfigError, match="'broken' of this run cannot be read"):
         run.tensors(collection="broken")
 
 

@@ -1,4 +1,4 @@
-"""An answer fits into its limit, says what it left out, and quotes what a run recorded."""
+"""An answer fits into its limit, lists omitted fields, and quotes recorded texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each question about a run has a short answer made from what the run recorded."""
+"""Each question about a run has a short answer from the recorded data."""
 
 from __future__ import annotations
 

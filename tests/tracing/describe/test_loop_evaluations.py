@@ -37,8 +37,8 @@ def test_the_mean_is_over_the_rows_of_a_line() -> None:
     evaluations.add("/home/me/train.py:9", 1.0, 30, lambda: labels(0, 0, 1))
     evaluations.add("/home/me/train.py:9", 2.0, 10, lambda: labels(2))
     evaluations.add("/home/me/train.py:20", 5.0, 1)
-    evaluations.tell()
-    evaluations.tell()
+    evaluations.report()
+    evaluations.report()
     first, second = job.told
     assert (first["name"], first["loss"], first["rows"]) == ("evaluation train.py:9", 1.25, 40)
     assert (first["label_counts"], first["location"]) == ((2, 1, 1), "/home/me/train.py:9")
@@ -51,7 +51,7 @@ def test_targets_are_looked_at_in_the_first_evaluations_and_the_guess_stays_know
     evaluations = LoopEvaluations(job)
     for number in range(GUESSED + 2):
         evaluations.add("train.py:9", 1.0, 2, lambda n=number: looks.append(n) or labels(0, 1))
-        evaluations.tell()
+        evaluations.report()
     assert looks == list(range(GUESSED))
     assert [one["guess"] for one in job.told] == [pytest.approx(np.log(2))] * (GUESSED + 2)
     assert [bool(one["label_counts"]) for one in job.told] == [True] * GUESSED + [False] * 2
@@ -62,7 +62,7 @@ def test_an_evaluation_of_which_a_part_cannot_be_seen_has_no_guess() -> None:
     evaluations = LoopEvaluations(job)
     evaluations.add("train.py:9", 1.0, 2, lambda: labels(0, 1))
     evaluations.add("train.py:9", 1.0, 2, lambda: None)
-    evaluations.tell()
+    evaluations.report()
     assert (job.told[0]["guess"], job.told[0]["label_counts"]) == (None, None)
 
 
@@ -74,6 +74,6 @@ def test_what_every_step_computes_is_no_evaluation_for_long() -> None:
         assert evaluations.wants("train.py:9")
         evaluations.add("train.py:9", 1.0, 2)
         evaluations.add("train.py:20", 1.0, 2) if step % 4 == 0 else None
-        evaluations.tell()
+        evaluations.report()
     assert not evaluations.wants("train.py:9")
     assert evaluations.wants("train.py:20")

@@ -1,4 +1,4 @@
-"""Boosters of LightGBM; its estimators are wrapped as those of scikit-learn."""
+"""Boosters of LightGBM; its estimators are wrapped like scikit-learn estimators."""
 
 from __future__ import annotations
 

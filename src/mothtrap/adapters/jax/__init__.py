@@ -1,4 +1,4 @@
-"""JAX: each call of a compiled step function is a step.
+"""JAX: each call to a compiled step function is a step.
 
 Functions of the module `jax` are replaced at the end of its import. The user's executables are
 not changed. Gradients and activations come from a second executable, which runs at sampled steps.

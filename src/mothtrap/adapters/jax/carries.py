@@ -117,7 +117,7 @@ def lost_statistics(
 
     Args:
         inputs: paths and leaves of its arguments.
-        computed: what its loss function returns beside the loss.
+        computed: values that its loss function returns in addition to the loss.
         results: paths and leaves of its results.
 
     Returns:

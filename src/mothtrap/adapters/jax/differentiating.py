@@ -1,4 +1,4 @@
-"""Calls of `jax.value_and_grad` and `jax.grad`: the function, and its arguments."""
+"""Calls to `jax.value_and_grad` and `jax.grad`: the function, and its arguments."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Fu
 def describe(
     fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
 ) -> Differentiated:
-    """Describe a call of `value_and_grad`."""
+    """Describe a call to `value_and_grad`."""
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     code = getattr(fun, "__code__", None)
     labels = [_label(code, number) for number in numbers]

@@ -22,7 +22,7 @@ from mothtrap.adapters.jax.jitted import Jitted
 MOST_CALLS: Final = 64
 """Maximum number of calls between two copies, and therefore of calls that must be repeated."""
 ROOM: Final = 3
-"""Number of copies for which a device must have free memory before one is made."""
+"""A copy is made only if the device has free memory for this many copies."""
 DONATES: Final = ("donate_argnums", "donate_argnames")
 
 
@@ -125,7 +125,7 @@ def mean_of(loss: Any) -> float:
 
 
 def donates(jitted: Jitted) -> bool:
-    """Return whether calls of a function may donate arguments."""
+    """Return whether calls to a function may donate arguments."""
     return any(jitted.options.get(name) not in (None, (), []) for name in DONATES)
 
 

@@ -80,7 +80,7 @@ class Evaluations:
         self._rows.trained(_host(self._latest))
 
     def called(self, jitted: Jitted, layout: Layout, inputs: Any, results: Sequence[Any]) -> None:
-        """Record a call of another function, if it evaluates weights."""
+        """Record a call to another function, if it evaluates weights."""
         leaves = jax.tree_util.tree_leaves(inputs)
         taken = self._weights_among(leaves)
         made = [leaf for index, leaf in enumerate(results) if index not in layout.forwarded]
@@ -144,9 +144,9 @@ class Evaluations:
         self._rows.ended()
         phases, self._phases = self._phases, {}
         for function, phase in phases.items():
-            self._tell(function, phase)
+            self._report(function, phase)
 
-    def _tell(self, function: str, phase: _Phase) -> None:
+    def _report(self, function: str, phase: _Phase) -> None:
         step, layout = self._job.now.step, phase.layout
         number, before = self._numbers.get(function, (0, 0))
         self._numbers[function] = number + 1, step

@@ -19,10 +19,10 @@ from mothtrap.tracing.source.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
 OF_CALLS: Final = (UpdateDropped, FunctionTraced)
-TOLD_AT: Final = (8, 32, 128, 512)
+REPORTED_AT: Final = (8, 32, 128, 512)
 """Consecutive calls with the same key, or the same weights, after which this is reported."""
 MANY_TRACES: Final = 4
-TRACES_TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
+TRACES_REPORTED_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class _Counts:
@@ -43,7 +43,7 @@ class _Counts:
 
 
 class Faults:
-    """Detects faults in the calls of functions that run training steps.
+    """Detects faults in the calls to functions that run training steps.
 
     Args:
         job: receives the facts.
@@ -58,7 +58,7 @@ class Faults:
         """Count another trace of a function that the script calls."""
         counts = self._counts.setdefault(traced, _Counts())
         counts.traces += 1
-        if counts.traces in TRACES_TOLD_AT:
+        if counts.traces in TRACES_REPORTED_AT:
             self._job.fact(
                 FunctionTraced(
                     step=self._job.now.step,
@@ -98,7 +98,7 @@ class Faults:
             )
 
     def called(self, traced: Traced, layout: Layout, inputs: Any) -> None:
-        """Process a call of a function that runs training steps."""
+        """Process a call to a function that runs training steps."""
         counts = self._counts.setdefault(traced, _Counts())
         counts.calls += 1
         self._job.stood_ready(OF_CALLS)
@@ -114,16 +114,16 @@ class Faults:
         calls = counts.running("", leaves, layout.weights.values())
         if layout.lost:
             calls = counts.calls
-        self._tell(layout, calls)
+        self._report(layout, calls)
         for argument, places in layout.states.items():
             stale = counts.running(argument, leaves, places)
             if stale > calls:
-                self._tell(layout, stale, state=argument)
+                self._report(layout, stale, state=argument)
         if layout.lost_state:
-            self._tell(layout, counts.calls, state=layout.lost_state)
+            self._report(layout, counts.calls, state=layout.lost_state)
 
-    def _tell(self, layout: Layout, calls: int, state: str = "") -> None:
-        if calls not in TOLD_AT:
+    def _report(self, layout: Layout, calls: int, state: str = "") -> None:
+        if calls not in REPORTED_AT:
             return
         lost = layout.lost if not state else ""
         if state and state == layout.lost_state:
@@ -152,7 +152,7 @@ class Faults:
             running = index in counts.keys and counts.keys[index] is key
             counts.same[index] = counts.same.get(index, 1) + 1 if running else 1
             counts.keys[index] = key
-            if counts.same[index] in TOLD_AT:
+            if counts.same[index] in REPORTED_AT:
                 self._job.fact(
                     KeyReused(
                         step=self._job.now.step,

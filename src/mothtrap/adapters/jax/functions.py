@@ -26,7 +26,7 @@ MOMENTS = ("mu", "nu", "trace", "ema", "acc_grads", "inner_state", "opt_state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differentiated:
-    """A call of `value_and_grad` or `grad`.
+    """A call to `value_and_grad` or `grad`.
 
     Attributes:
         value: the loss.
@@ -35,7 +35,7 @@ class Differentiated:
         names: names of the arguments, e.g. `Dense_0.kernel`.
         function: name of the loss function.
         location: its last line, where the loss is returned.
-        auxiliary: what the function returns beside the loss.
+        auxiliary: values that the function returns in addition to the loss.
     """
 
     value: Any
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def makes_steps(self) -> bool:
-        """Return whether a call of the function updates weights."""
+        """Return whether a call to the function updates weights."""
         return bool(self.updated) or self.repeats or bool(self.lost)
 
 
@@ -163,7 +163,7 @@ class Book(threading.local):
 class Traced:
     """Wraps a user's function inside a jit: calls it and records its structure.
 
-    The jaxpr is that of the function itself.
+    The jaxpr belongs to the function itself.
 
     Args:
         fun: the function, weakly referenced, as in JAX.

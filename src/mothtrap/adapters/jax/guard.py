@@ -34,7 +34,7 @@ class Guard:
     Attributes:
         policy: action for a bad step.
         bounds: whether the gradient norm has a limit, which requires the gradients of every step.
-        judges: whether steps are checked at all.
+        judges: whether steps are checked.
     """
 
     def __init__(self, job: Job) -> None:
@@ -67,7 +67,7 @@ class Guard:
         limit, norm = self.policy.limit, math.hypot(*(float(norm) for _, norm in found))
         return large_norm(norm, limit, first, place) if norm > limit else None
 
-    def tell(self, fault: Fault, layout: Layout, step: int, *, applied: bool) -> None:
+    def report(self, fault: Fault, layout: Layout, step: int, *, applied: bool) -> None:
         """Report the guard's action on a step."""
         policy = self.policy
         onset = policy.found(step)

@@ -84,7 +84,7 @@ class JaxHandle(BaseHandle):
         internals.hide(__file__.rpartition("/")[0])
         replacements.replace(jax, "jit", functools.partial(self._jit, is_mapped=False))
         replacements.replace(jax, "pmap", functools.partial(self._jit, is_mapped=True))
-        told = functools.partial(telling, jax.value_and_grad, self._book, self._told)
+        told = functools.partial(telling, jax.value_and_grad, self._book, self._notified)
         replacements.replace(jax, "value_and_grad", lambda _: told(returns_value=True))
         replacements.replace(jax, "grad", lambda _: told(returns_value=False))
         replacements.on_undo(self._logged.close)
@@ -142,7 +142,7 @@ class JaxHandle(BaseHandle):
         if not self._book.pages and self._book.collector is None:
             self._faults.traced(traced, traced.layout)
 
-    def _told(self, *call: Any) -> None:
+    def _notified(self, *call: Any) -> None:
         self.job.contain(self._differentiated, *call)
 
     def _differentiated(
@@ -380,7 +380,7 @@ class JaxHandle(BaseHandle):
             return None
         applied = not guard.policy.acts or (self._skips and kept is None)
         call.skipped = kept is not None
-        guard.tell(fault, layout, step, applied=applied)
+        guard.report(fault, layout, step, applied=applied)
         return None if applied else (fault, step, kept)
 
     def _without(self, call: Call, inputs: Any, out: Any) -> Any | None:

@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class Calls(Protocol):
-    """Receives the calls of compiled functions; raises if the guard ends a step."""
+    """Receives the calls to compiled functions; raises if the guard ends a step."""
 
     def is_seen(self) -> bool:
         """Return whether the current call comes from the script, and not from another call."""

@@ -25,8 +25,8 @@ class Key:
 
     Attributes:
         made: origin of the key; equal for keys that are known to be the same.
-        argument: position among the inputs of the function; None if it depends on several inputs,
-            or none.
+        argument: position among the inputs of the function; None if it depends on no input, or on
+            several.
         fixed: it was made from constants, regardless of the function's arguments.
     """
 

@@ -55,7 +55,7 @@ class LayerFacts:
             values: the output.
             root: the model.
             location: line of the output.
-            looks: results with the data from which the output was computed.
+            looks: observations with the data from which the output was computed.
             place: name among several outputs.
         """
         if values.ndim != 2:

@@ -168,7 +168,7 @@ def _host(leaf: Any) -> Array | None:
 
 
 def _is_mean(probability_RK: Array, labels: Any, loss: float) -> bool:
-    """Return whether a loss is the mean of the cross-entropies of its rows."""
+    """Return whether a loss is the mean cross-entropy of its rows."""
     chosen = np.take_along_axis(probability_RK, labels[..., None].astype(np.int64), axis=-1)
     mean = float(-np.log(np.maximum(chosen, 1e-30)).mean())
     return math.isclose(mean, loss, rel_tol=1e-2, abs_tol=1e-4)

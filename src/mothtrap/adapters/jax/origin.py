@@ -101,7 +101,7 @@ class Search:
 
 
 def origin_of(bad: Bad) -> Bad:
-    """Return the first operation before a bad one that produced the non-finite value.
+    """Return the operation that first produced the non-finite value of a bad operation.
 
     NaN has priority over infinities; an infinity that a program uses as a constant (a mask) has no
     origin.
@@ -119,7 +119,7 @@ def origin_of(bad: Bad) -> Bad:
 
 
 def _is_constant(bad: Bad) -> bool:
-    """Return whether an infinity comes from a constant of the program, and was only moved."""
+    """Return whether an infinity is a constant of the program that was only passed on."""
     if bad.nan or bad.operation not in HARMLESS:
         return False
     return bad.from_constant or (bool(bad.causes) and all(map(_is_constant, bad.causes)))

@@ -14,7 +14,7 @@ from mothtrap.core.facts.layers import MaskOfOnes
 from mothtrap.core.facts.losses import MixedAxes, TrainedTarget
 
 OF_PATTERNS: Final = (TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes)
-TOLD_AT: Final = (4, 20)
+REPORTED_AT: Final = (4, 20)
 """Inspections of a loss after which its static patterns are reported."""
 
 
@@ -36,10 +36,10 @@ class PatternFacts:
         self._job.stood_ready(OF_PATTERNS)
         count = self._looks[shadow] = self._looks.get(shadow, 0) + 1
         step, found = self._job.now.step, shadow.found
-        if count in TOLD_AT:
+        if count in REPORTED_AT:
             for line in found.trained_targets[:1]:
                 self._job.fact(TrainedTarget(step=step, looks=count, trained=count, location=line))
-            for line in found.bootstrapped[:1] if count == TOLD_AT[0] else ():
+            for line in found.bootstrapped[:1] if count == REPORTED_AT[0] else ():
                 self._job.fact(
                     BootstrappedTargets(step=step, module="the model", steps=count, location=line)
                 )

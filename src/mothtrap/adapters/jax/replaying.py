@@ -42,7 +42,7 @@ def begin(plan: ReplayPlan) -> None:
 
 
 class ReplayingHandle(JaxHandle):
-    """Replays the recorded step at the first call of its function.
+    """Replays the recorded step at the first call to its function.
 
     Args:
         job: captures nothing.
@@ -57,7 +57,7 @@ class ReplayingHandle(JaxHandle):
         self._function, self._start = content["function"], content["leaves"]
 
     def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # type: ignore[override]
-        """Replay the step if this is a call of its function."""
+        """Replay the step if this is a call to its function."""
         self._playback.play(lambda: self._play(jitted, args, kwargs))
 
     def after(self, jitted: Jitted, noted: None, out: Any) -> Any:  # type: ignore[override] # noqa: ARG002
@@ -169,7 +169,7 @@ class ReplayingHandle(JaxHandle):
 
         def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
             if not repeat:
-                return None  # a batch of another size would be compiled again
+                return None  # a batch of a different size would be compiled again
             chosen, given = np.resize(rows, count), list(leaves)
             for index in batch:
                 given[index] = leaves[index][chosen]

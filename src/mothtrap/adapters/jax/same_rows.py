@@ -17,16 +17,16 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import OneBatchUsed
 
 OF_ROWS: Final = (OneBatchUsed,)
-TOLD_AT: Final = (16, 32)
-"""Looks with the same rows after which this is reported."""
+REPORTED_AT: Final = (16, 32)
+"""Number of inspections with the same rows after which this is reported."""
 PART: Final = 0.25
-"""Largest share of the rows of an argument that is a batch of it; chosen by hand. A larger one may
-be its training part."""
+"""Largest share of the rows of an argument that is a batch of it; chosen by hand. A larger share
+may be its training part."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """Rows that the first layer got in all looks so far; `count` is 0 once they differed."""
+    """Rows that the first layer got in all inspections so far; `count` is 0 once they differed."""
 
     digest: bytes
     first_step: int
@@ -57,7 +57,7 @@ class SameRows:
         if not seen.count or seen.first_step == step:
             return
         seen.count = seen.count + 1 if digest == seen.digest else 0
-        if seen.count in TOLD_AT:
+        if seen.count in REPORTED_AT:
             self._job.fact(
                 OneBatchUsed(
                     step=step,

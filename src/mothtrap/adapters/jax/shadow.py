@@ -94,7 +94,7 @@ class Looks:
     """The results of a shadow: arrays, or tracers while it is being traced.
 
     Attributes:
-        losses: the loss, as a list of one.
+        losses: the loss, as a list with one element.
         gradients: gradients in the order of `Shadow.names`.
         activations: activations in the order of `Shadow.activations`.
         scales: mean squares of the inputs and weights of the layers among these.
@@ -412,7 +412,7 @@ class Shadow:
 
 @contextmanager
 def collecting(book: Book, add: Callable[..., None]) -> Any:
-    """Make calls of `value_and_grad` report their inner values."""
+    """Make calls to `value_and_grad` report their inner values."""
     before, book.collector = book.collector, add
     try:
         yield

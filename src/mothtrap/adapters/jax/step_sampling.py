@@ -20,7 +20,7 @@ LATE_CALLS, LATE_S = 20, 60.0
 FREE_LOOKS, FREE_S = 10, 1.0
 """Number of inspections without a cost limit, and extra seconds that inspections may take."""
 TOGETHER: Final = 2
-"""Consecutive inspected full steps: the effect of one step shows in the next."""
+"""Number of consecutive full steps to inspect: the next step shows the effect of a step."""
 
 
 class LookBudget:

@@ -1,4 +1,4 @@
-"""Convert calls of compiled functions to steps and evaluations of a training run."""
+"""Convert calls to compiled functions to steps and evaluations of a training run."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.losses import LossSeries
 
 MOST_WAITING: Final = 8
-"""Maximum number of light steps with pending losses before one is waited for."""
+"""Maximum number of light steps with pending losses; with more, the oldest is awaited."""
 
 
 @dataclass(slots=True)
 class Call:
-    """A call of a function that runs training steps, held until its loss is known.
+    """A call to a function that runs training steps, held until its loss is known.
 
     Attributes:
         inputs: arguments, by position and by name, for the search for the cause.
@@ -115,7 +115,7 @@ class Steps:
 
     @property
     def has_made_any(self) -> bool:
-        """Return whether compiled functions make the steps of this training run."""
+        """Return whether compiled functions run the steps of this training run."""
         return bool(self._weights or self._waiting)
 
     def is_broken(self, jitted: Jitted | None) -> bool:
@@ -227,7 +227,7 @@ class Steps:
         self._previous = call if held else None
 
     def _since(self, function: str, total: float, count: float) -> list[float]:
-        """Return the mean loss of a call from the totals of all of them."""
+        """Return the mean loss of a call from the totals of all calls."""
         before, rows = self._totals.get(function, (0.0, 0.0))
         if count <= rows:  # the totals started over
             before, rows = 0.0, 0.0

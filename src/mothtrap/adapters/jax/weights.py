@@ -28,7 +28,7 @@ class _Suspect:
 
 
 class Symmetry:
-    """Inspections of weights and gradients of full steps from the first one on.
+    """Inspections of the weights and gradients of full steps, from the first step.
 
     Args:
         job: receives the facts.

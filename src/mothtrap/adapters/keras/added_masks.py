@@ -46,7 +46,7 @@ def look_for(look: Look, before: int) -> None:
                 look.masks += _masks(look, scores.op)
 
 
-def tell(look: Look, job: Job, step: int) -> None:
+def report(look: Look, job: Job, step: int) -> None:
     """Report masks of zeros and ones."""
     for mask in look.masks:
         if set(np.unique(mask.values.read().astype(np.float32)).tolist()) == {0.0, 1.0}:
@@ -54,7 +54,7 @@ def tell(look: Look, job: Job, step: int) -> None:
 
 
 def _masks(look: Look, addition: Any) -> list[AddedMask]:
-    """Return the terms of a sum that do not depend on weights: one at most."""
+    """Return the terms of a sum that do not depend on weights; at most one."""
     found = [term for term in addition.inputs if _is_mask(term)]
     if len(found) != 1 or len(addition.inputs) != 2:
         return []

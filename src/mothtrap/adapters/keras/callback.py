@@ -1,4 +1,4 @@
-"""A callback that observes one call of `fit`."""
+"""A callback that observes one call to `fit`."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class EvaluatedTensors:
             look.flush()
 
     def failed(self) -> None:
-        """Discard a forward pass that did not return."""
+        """Discard a forward pass that raised an exception."""
         self.here.model = None
 
     def ran(self, looks: Iterable[Look]) -> None:

@@ -47,7 +47,7 @@ class Outside:
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Process a layer call; a call of a trained model is an evaluation."""
+        """Process a layer call; a call to a trained model is an evaluation."""
         here, contain = self._here, self._job.contain
         is_model = not here.depth and self._steps.has_optimizers and isinstance(layer, keras.Model)
         training = contain(internals.training_flag, layer, args, kwargs) if is_model else None

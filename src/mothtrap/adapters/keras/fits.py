@@ -1,4 +1,4 @@
-"""Calls of `fit`: their location and their arguments."""
+"""Calls to `fit`: their location and their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The call of `fit` in progress, on any backend, and the metrics of its epochs."""
+"""The call to `fit` in progress, on any backend, and the metrics of its epochs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Fitting(BaseHandle):
 
     Args:
         job: receives the observations.
-        targets: models, and their optimizers, that are watched; none = the whole process.
+        targets: watched models and their optimizers; empty = the whole process.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:

@@ -56,7 +56,7 @@ class KerasHandle(Fitting):
 
     Args:
         job: receives the observations.
-        targets: models, and their optimizers, that are watched; none = the whole process.
+        targets: watched models and their optimizers; empty = the whole process.
     """
 
     honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
@@ -97,7 +97,7 @@ class KerasHandle(Fitting):
         """Report the last evaluations."""
         self._end_refused()
         self._rests.end()
-        self._tell_evaluations()
+        self._report_evaluations()
 
     def detach(self) -> None:
         """Explain the exception that ended the script, and restore everything that was replaced."""
@@ -105,9 +105,9 @@ class KerasHandle(Fitting):
         self.job.contain_part("explanation of the exception", self._explain)
         self.replacements.undo()
 
-    def _tell_evaluations(self) -> None:
-        self._steps.evaluated_losses.open.tell()
-        self._steps.models.tell()
+    def _report_evaluations(self) -> None:
+        self._steps.evaluated_losses.open.report()
+        self._steps.models.report()
 
     def _may_rest(self) -> bool:
         return not self._taker.is_awaited and not GRAPH_LOG.is_written
@@ -167,7 +167,7 @@ class KerasHandle(Fitting):
         self._steps.batches.fit = fit
         data, place = given.get("x"), fit.location
         self.job.contain_part("pipeline", self._look_at_pipeline, data, place)
-        self.job.contain_part("data", self._tell_data, fit, given)
+        self.job.contain_part("data", self._report_data, fit, given)
 
     def _fit_failed(self, err: BaseException, model: Any, args: Any, kwargs: Any) -> None:
         self._failed.note(err, model, args, kwargs)
@@ -182,7 +182,7 @@ class KerasHandle(Fitting):
         if found:
             self._pipelines[location or "fit"] = found
 
-    def _tell_data(self, fit: Fit, given: Mapping[str, Any]) -> None:
+    def _report_data(self, fit: Fit, given: Mapping[str, Any]) -> None:
         fit.class_weights = weights_by_class(given.get("class_weight"))
         self._steps.batches.loader = self._models.data(fit, given)
 
@@ -278,7 +278,7 @@ class KerasHandle(Fitting):
         return self._steps.begin_late(model, fit.location if fit is not None else None)
 
     def _begin_step(self, model: Any = None, location: str | None = None) -> Before:
-        """Read the state before a call; steps skipped earlier do not belong to it."""
+        """Read the state before a call, excluding steps that were skipped earlier."""
         if self._rests.made:
             self._rests.made = 0
             LOOKS.take(programs_only=True)
@@ -410,7 +410,7 @@ class KerasHandle(Fitting):
 
     def _passing_began(self) -> None:
         """Keep the state before a call that is skipped."""
-        self._tell_evaluations()
+        self._report_evaluations()
         self._steps.loops.call_began(LOOKS.owner)
 
     def _began_late(self) -> None:

@@ -80,7 +80,7 @@ def iterators() -> tuple[Any, ...]:
 
 
 def steps_per_call(model: Any) -> int:
-    """Return the number of steps per call of a model's train function."""
+    """Return the number of steps per call to a model's train function."""
     return int(getattr(model, "steps_per_execution", 1) or 1)
 
 
@@ -154,7 +154,7 @@ def leaves(layer: Any) -> Iterator[Any]:
 
 
 def is_leaf(layer: Any) -> bool:
-    """Return whether a layer has no sublayers; a recurrent layer counts as one."""
+    """Return whether a layer has no sublayers; a recurrent layer counts as a single layer."""
     if isinstance(layer, keras.layers.RNN):
         return True
     return not getattr(layer, "_layers", None)

@@ -34,7 +34,7 @@ class KeptCall:
     """The first step of a call that was not finite, or requested.
 
     Attributes:
-        place: position of the step among those of the call, from 0.
+        place: position of the step among the steps of the call, from 0.
         held: state before the call.
         batch: arrays, in the form passed to `train_step`.
         losses: the computed losses.

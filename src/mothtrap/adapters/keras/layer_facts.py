@@ -32,7 +32,7 @@ from mothtrap.tracing.jobs.identity import ByIdentity
 
 Array = npt.NDArray[Any]
 WHEN: Final = Schedule(logarithmic=True)
-"""Steps in which layers are described: the first ones, then ever more rarely."""
+"""Steps in which layers are described: the first steps, then increasingly rare ones."""
 BATCHES: Final = 8
 """Sampled batches in which a unit must be inactive to count as such."""
 MAX_DATA, MAX_UNITS, MAX_LAYERS = 4, 8, 256
@@ -54,24 +54,24 @@ class Forwards:
         self._samples: ByIdentity[Any, NormSamples] = ByIdentity()
         self._averaging: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    def tell(self, look: Look, step: int, given: Collection[int] = ()) -> None:
+    def report(self, look: Look, step: int, given: Collection[int] = ()) -> None:
         """Report the observations in a forward pass.
 
         Args:
             look: observations of the step.
             step: training step.
-            given: identities of the variables that optimizers hold; empty if there is none.
+            given: identities of the variables that optimizers hold; empty without an optimizer.
         """
         calls = look.layers[:MAX_LAYERS]
         if not calls:
             return
-        self._tell_modes(calls, step, given)
-        self._tell_samples(calls, step)
+        self._report_modes(calls, step, given)
+        self._report_samples(calls, step)
         self._report_averages(calls, step)
         for kind in ("activation", "input"):
             self._take(kind, calls)
         if WHEN.is_due(step):
-            self._tell_layers(calls, step)
+            self._report_layers(calls, step)
 
     def _take(self, kind: str, calls: Sequence[LayerCall]) -> None:
         """Record the outputs or inputs of layers."""
@@ -132,7 +132,7 @@ class Forwards:
         always_F = np.logical_and.reduce(list(masks))
         self._job.add_row(number, {share: float(always_F.mean())})
 
-    def _tell_modes(self, calls: Sequence[LayerCall], step: int, given: Collection[int]) -> None:
+    def _report_modes(self, calls: Sequence[LayerCall], step: int, given: Collection[int]) -> None:
         """Report the training flag with which the layers of each trained model run."""
         by_root: dict[int, list[LayerCall]] = {}
         for call in calls:
@@ -141,9 +141,9 @@ class Forwards:
             trained = several[0].root.trainable_variables
             if any(not given or id(variable) in given for variable in trained):
                 flagged = [call for call in several if internals.has_training_flag(call.layer)]
-                self._tell_mode(flagged, step)
+                self._report_mode(flagged, step)
 
-    def _tell_mode(self, calls: Sequence[LayerCall], step: int) -> None:
+    def _report_mode(self, calls: Sequence[LayerCall], step: int) -> None:
         """Report the training flag of those layers of a model that depend on it."""
         dropouts = [c for c in calls if layers.is_dropout(c.layer) and c.layer.trainable]
         norms = [call for call in calls if layers.is_batch_norm(call.layer)]
@@ -176,7 +176,7 @@ class Forwards:
             )
         )
 
-    def _tell_samples(self, calls: Sequence[LayerCall], step: int) -> None:
+    def _report_samples(self, calls: Sequence[LayerCall], step: int) -> None:
         """Report how many rows the batch norms of a model receive."""
         norms = [c for c in calls if layers.is_batch_norm(c.layer) and c.training]
         sizes = [(len(c.gave.read()), c.layer) for c in norms if c.gave is not None]
@@ -208,7 +208,7 @@ class Forwards:
             )
         )
 
-    def _tell_layers(self, calls: Sequence[LayerCall], step: int) -> None:
+    def _report_layers(self, calls: Sequence[LayerCall], step: int) -> None:
         scales: list[LayerScale] = []
         data = units = 0
         normal = [_normalizes(call) for call in calls]
@@ -223,20 +223,20 @@ class Forwards:
                     scales.append(scale)
                 if call.data and data < MAX_DATA:
                     data += 1
-                    self._tell_data(call, kernel, given, step, normalized=following)
+                    self._report_data(call, kernel, given, step, normalized=following)
             function = layers.SATURATING.get(layers.activation_of(call.layer))
             if gave is not None and function is not None and units < MAX_UNITS:
                 units += 1
-                self._tell_units(call, gave, function, step)
+                self._report_units(call, gave, function, step)
             if gave is not None and call.last:
-                self._tell_output(calls, call, gave, step)
+                self._report_output(calls, call, gave, step)
         if scales:
             root = layers.name_of(calls[0].root)
             self._job.fact(
                 ForwardScales(step=step, root=root, layers=tuple(scales), normalizes=any(normal))
             )
 
-    def _tell_data(
+    def _report_data(
         self, call: LayerCall, kernel: Any, given: Array, step: int, *, normalized: bool
     ) -> None:
         if call.given is None or given.dtype.kind != "f":
@@ -255,7 +255,7 @@ class Forwards:
         if found is not None:
             self._job.fact(found)
 
-    def _tell_units(self, call: LayerCall, gave: Array, function: str, step: int) -> None:
+    def _report_units(self, call: LayerCall, gave: Array, function: str, step: int) -> None:
         found = layer_numbers.unit_inputs(gave, function)
         if found is None:
             return
@@ -273,7 +273,7 @@ class Forwards:
             )
         )
 
-    def _tell_output(
+    def _report_output(
         self, calls: Sequence[LayerCall], call: LayerCall, gave: Array, step: int
     ) -> None:
         first = next((c.given for c in calls if c.data and c.given is not None), None)

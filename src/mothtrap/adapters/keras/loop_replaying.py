@@ -143,7 +143,7 @@ class FunctionReplay(LoopReplay):
         super().began()
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
-        """Replay the recorded step after the first call of its function."""
+        """Replay the recorded step after the first call to its function."""
         made = super().ended(function, traces, looks)
         is_it = not self._here.depth and name_of(function) == self._name
         if is_it and self._steps.loops.resources(function):

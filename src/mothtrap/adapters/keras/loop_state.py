@@ -16,7 +16,7 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import values_of
 
 Kind = Literal["function", "batch", "count", "rest"]
-"""Point at which a replay begins the step: a call of a function, a batch from a dataset, or the
+"""Point at which a replay begins the step: a call to a function, a batch from a dataset, or the
 tape of the step with the same number. `rest`: another optimizer has already made a step with the
 same gradients, so the step can be undone but not replayed.
 """

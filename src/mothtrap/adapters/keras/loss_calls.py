@@ -1,6 +1,6 @@
 """Facts about the losses of a step: how each was computed, and its targets.
 
-`Steps` calls `LossCalls.tell` for each record of a full step that has run.
+`Steps` calls `LossCalls.report` for each record of a full step that has run.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ class LossCalls:
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 
-    def tell(self, look: Look, step: int, series: str | None, chosen: Mapping[str, str]) -> None:
+    def report(self, look: Look, step: int, series: str | None, chosen: Mapping[str, str]) -> None:
         """Report the losses of a step if they are due.
 
         Args:
             look: observations of the step.
             step: step in progress.
             series: series of the losses; None if there are several.
-            chosen: lines that chose losses, by those that call them.
+            chosen: lines that chose losses, by the line that calls the loss.
         """
         if step >= 256 and step % EVERY:
             return
         for target in look.targets:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
-        added_masks.tell(look, self._job, step)
-        self._batches.tell(look, step)
+        added_masks.report(look, self._job, step)
+        self._batches.report(look, step)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
         sight = _sight(look)
@@ -86,9 +86,9 @@ class LossCalls:
             if fact.targets is not None and fact.targets.input_offsets == (1,):  # next tokens
                 fact = structs.replace(fact, looks_ahead=sight[0], made_at=sight[1])
             self._job.fact(fact)
-            self._tell_order(site, call.location, step, one)
+            self._report_order(site, call.location, step, one)
 
-    def _tell_order(self, site: str, location: str | None, step: int, called: Called) -> None:
+    def _report_order(self, site: str, location: str | None, step: int, called: Called) -> None:
         order = self._orders.setdefault(site, TargetsInOrder(site, location))
         if order.is_due(step):
             loader = self._batches.loader
@@ -106,7 +106,7 @@ def _data(look: Look) -> list[tuple[Any, Slot]]:
 
 
 def _later(look: Look) -> list[tuple[Any, Slot]]:
-    """Return the layers that took other arguments of the model, such as those of a decoder."""
+    """Return the layers that received other arguments of the model, such as a decoder's inputs."""
     return [(c.layer, c.given) for c in look.layers if c.later and c.given is not None]
 
 

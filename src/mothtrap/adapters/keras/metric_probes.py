@@ -38,7 +38,7 @@ class MetricProbes:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def install(self, replacements: Replacements) -> None:
         """Replace the method that calls the function."""
@@ -63,11 +63,11 @@ class MetricProbes:
     def _look(self, metric: Any, target: Any, prediction: Any, before: int) -> None:
         name = str(metric.name)
         tensors = tf.is_tensor(target) and tf.is_tensor(prediction)
-        if name in self._told or not tensors or not is_broadcast(prediction, target):
+        if name in self._reported or not tensors or not is_broadcast(prediction, target):
             return
         added = tf.compat.v1.get_default_graph().get_operations()[before:][:MAX_OPERATIONS]
         if any(_pairs(operation, target, prediction) for operation in added):
-            self._told.add(name)
+            self._reported.add(name)
             place = frames.returned_at(metric._fn)  # private to Keras 3
             self._job.fact(
                 MetricBroadcast(
@@ -96,7 +96,7 @@ def _pairs(operation: Any, target: Any, prediction: Any) -> bool:
 
 
 def _sources(tensor: Any, known: Sequence[Any]) -> set[int]:
-    """Return the indices of the known tensors of which another one is made."""
+    """Return the indices of the known tensors from which a tensor was computed."""
     found, waiting, seen = set[int](), [tensor], set[int]()
     while waiting and len(seen) < MAX_OPERATIONS:
         one = waiting.pop()

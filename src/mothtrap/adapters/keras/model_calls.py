@@ -1,4 +1,4 @@
-"""Calls of models: the scale of their inputs, and evaluations."""
+"""Calls to models: the scale of their inputs, and evaluations."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Phase:
 
 
 class ModelCalls:
-    """Reports calls of trained models.
+    """Reports calls to trained models.
 
     Args:
         job: receives the facts.
@@ -99,7 +99,7 @@ class ModelCalls:
             is_due = len(steps) < FIRST_LOOKS or step - steps[-1] >= EVERY
             if call.given is not None and is_due and len(steps) < TRAIN_LOOKS:
                 steps.append(step)
-                self._tell_scale(call, call.given.read(), Mode.TRAIN)
+                self._report_scale(call, call.given.read(), Mode.TRAIN)
 
     def ran(
         self, looks: Sequence[Look], trained: Callable[[], Collection[int]], given: Any
@@ -131,7 +131,7 @@ class ModelCalls:
         """Record a model call outside any tape.
 
         Args:
-            call: call of the model.
+            call: call to the model.
             trained: returns the identities of the variables in optimizers.
         """
         model, known = call.model, self._known(call.model)
@@ -158,14 +158,14 @@ class ModelCalls:
             phase.repeated |= digest in phase.seen
             phase.seen.add(digest)
         if scales:
-            self._tell_scale(call, rows, Mode.EVAL)
+            self._report_scale(call, rows, Mode.EVAL)
 
     def lost(self, prediction: Any) -> None:
         """Record that a loss was computed from a model's output."""
         for phase in list(self._open.values()):
             phase.losses += phase.gave is not None and phase.gave() is prediction
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the evaluations that have ended."""
         self._rows.ended()
         if not self._open:
@@ -201,7 +201,7 @@ class ModelCalls:
     def _known(self, model: Any) -> _Model:
         return self._models.setdefault(model, _Model())
 
-    def _tell_scale(self, call: ModelCall, rows: Array, mode: Mode) -> None:
+    def _report_scale(self, call: ModelCall, rows: Array, mode: Mode) -> None:
         if mode in self._known(call.model).described:
             return
         found = scale(call.model, 0, rows, mode, self._job.now.step, call.location)

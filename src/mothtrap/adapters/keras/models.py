@@ -158,7 +158,7 @@ class Models:
                 location=layers.COMPILED.get(model, location),
             )
         )
-        self._tell_frozen(model)
+        self._report_frozen(model)
 
     def tell_left_out(self, looks: Sequence[Look], given: Collection[int]) -> None:
         """Report models with weights that no optimizer holds.
@@ -171,9 +171,9 @@ class Models:
         for root in roots.values():
             held = [variable for variable in root.trainable_variables if id(variable) in given]
             if len(held) < len(root.trainable_variables):
-                self._tell_frozen(root, given)
+                self._report_frozen(root, given)
 
-    def _tell_frozen(self, model: Any, given: Collection[int] | None = None) -> None:
+    def _report_frozen(self, model: Any, given: Collection[int] | None = None) -> None:
         frozen = [
             layer
             for layer in internals.leaves(model)

@@ -42,7 +42,7 @@ class Monitored:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._told: set[tuple[object, ...]] = set()
+        self._reported: set[tuple[object, ...]] = set()
 
     def begin(self, callbacks: Iterable[Any], fit: Fit) -> None:
         """Report the callbacks of a `fit` with a configured metric direction.
@@ -56,8 +56,8 @@ class Monitored:
             if found is None:
                 continue
             key = found.fit, found.callback, found.monitor, found.direction, found.location
-            if key not in self._told:
-                self._told.add(key)
+            if key not in self._reported:
+                self._reported.add(key)
                 self._job.fact(found)
 
     def _watched(self, callback: Any, fit: Fit) -> MetricWatched | None:

@@ -1,4 +1,4 @@
-"""Keras on JAX: the JAX adapter observes the compiled steps, and this one names their parts."""
+"""Keras on JAX: the JAX adapter observes the compiled steps, and this adapter names their parts."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Lent:
 
 
 class StandIn(Optimizer):
-    """PyTorch stand-in for a Keras optimizer: its step calls the Keras optimizer.
+    """PyTorch stand-in for a Keras optimizer, whose step it calls.
 
     It does not refer to that optimizer strongly, so both are freed when the script releases it.
 
@@ -99,7 +99,7 @@ class StandIn(Optimizer):
         super().__init__(named, settings)
 
     def run(self, call: Function, lent: Lent) -> Any:
-        """Make a step that consists of a call; return the call's result."""
+        """Run a call as one step; return its result."""
         self._call, self._lent = call, lent
         lent.lend()
         try:
@@ -109,7 +109,7 @@ class StandIn(Optimizer):
             self._call, self._lent = lambda: None, Lent()
 
     def step(self, closure: Any = None) -> Any:  # noqa: ARG002
-        """Let the Keras optimizer make its step."""
+        """Run the step of the Keras optimizer."""
         self._lent.take_back()
         result = self._call()
         self._lent.lend()
@@ -135,7 +135,7 @@ class Scaling(torch.amp.GradScaler):
         return self._factor
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing, because Keras stores the state."""
+        """Return an empty dictionary, because Keras stores the state."""
         return {}
 
     def scaled(self, loss: Any, result: Any, factor: float) -> None:
@@ -244,7 +244,7 @@ class StandIns:
     # Updates
 
     def _begin(self, optimizer: Any, grads: Any, variables: Any) -> Function | None:
-        """Return a function that makes the step of an `apply`; None if that only accumulates."""
+        """Return a function that runs the step of an `apply`; None if it only accumulates."""
         stand_in = self._stand_in(optimizer, variables)
         if stand_in is None or _adds_up(optimizer, stand_in):
             return None
@@ -335,7 +335,7 @@ class StandIns:
 
 
 class KerasOnTorchHandle(Fitting):
-    """Handle for Keras on PyTorch: the PyTorch adapter observes steps, this one epochs."""
+    """Handle for Keras on PyTorch: observes epochs; the PyTorch adapter observes steps."""
 
     def install(self, replacements: Replacements) -> None:
         """Replace `fit`, and wrap optimizers for the PyTorch adapter."""
@@ -374,7 +374,7 @@ def _known_rate(optimizer: Any, stand_in: StandIn) -> float | None:
 
 
 def _adds_up(optimizer: Any, stand_in: StandIn) -> bool:
-    """Return whether the next call of `apply` only accumulates its gradients."""
+    """Return whether the next call to `apply` only accumulates its gradients."""
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     if not every:
         return False
@@ -391,7 +391,7 @@ def _scales(optimizer: Any) -> bool:
 def _given(
     optimizer: Any, grads: Sequence[Any], variables: Sequence[Any] | None
 ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Return weights, and the gradients of an update if they differ from the weights' own.
+    """Return the weights, and the gradients of an update if they are not the weights' gradients.
 
     These gradients are the mean over micro-batches, without a loss scale, before clipping.
     """

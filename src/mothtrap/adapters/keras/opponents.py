@@ -1,7 +1,7 @@
-"""Weights that two optimizers update in turn, by losses that oppose each other.
+"""Weights that two optimizers update in turn, with opposing losses.
 
-Only optimizers are compared of which one holds all weights of the other, behind its own: the last
-layers of a chain, such as the discriminator behind a generator.
+Two optimizers are compared only if one holds all weights of the other after its own: the last
+layers of a chain, such as a discriminator after a generator.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mothtrap.core.facts.optimizers import OpposedOptimizers
 from mothtrap.statistics.products import dot, norm
 
 MAX_COMPARED: Final = 4
-"""Gradients of an optimizer that are compared: its last ones."""
+"""Number of compared gradients of an optimizer; the last gradients are used."""
 MAX_ELEMENTS: Final = 1 << 16
 NEAR: Final = 4
 """Steps between two gradients that are compared."""
-TOLD_AT: Final = (8, 16, 32)
+REPORTED_AT: Final = (8, 16, 32)
 """Comparisons after which the result is reported."""
 
 
@@ -88,7 +88,7 @@ class Opponents:
             return
         cosines = self._cosines.setdefault((ours.name, other.name), [])
         cosines.append(dot(one, two) / size)
-        if len(cosines) in TOLD_AT:
+        if len(cosines) in REPORTED_AT:
             self._job.fact(
                 OpposedOptimizers(
                     step=self._job.now.step,

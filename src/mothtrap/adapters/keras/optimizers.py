@@ -32,7 +32,7 @@ def state_of(optimizer: Any) -> list[Any]:
 
 
 def loss_scale(optimizer: Any) -> float:
-    """Return the loss scale; 1 if there is none."""
+    """Return the loss scale; 1 without loss scaling."""
     scale = getattr(optimizer, "dynamic_scale", None)
     return float(keras.ops.convert_to_numpy(scale)) if scale is not None else 1.0
 

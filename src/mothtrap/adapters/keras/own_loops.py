@@ -138,7 +138,7 @@ class OwnLoops:
         self.held, self.why = None, FIRST
 
     def resources(self, function: Any = None) -> Sequence[Resource]:
-        """Return the variables of a function, or those of the eager loop."""
+        """Return the variables of a function, or of the eager loop."""
         reader = self._readers.get(function) if function is not None else self._eager_reader
         return reader.resources if reader is not None else ()
 

@@ -30,7 +30,7 @@ class RepeatedBatches:
         """Record that `fit` has finished a pass over its data."""
         self._batches.begin()
 
-    def tell(self, look: Look, step: int) -> None:
+    def report(self, look: Look, step: int) -> None:
         """Report a stream that has returned the same batch to `fit` repeatedly."""
         loader = self.loader if self.fit is not None else None
         if loader is None or loader.samples is not None:

@@ -45,7 +45,7 @@ ONLY_COMPILED = (
 
 
 class ReplayingHandle(KerasHandle):
-    """Replays the recorded step at the first call of a train function.
+    """Replays the recorded step at the first call to a train function.
 
     Args:
         job: captures nothing.
@@ -260,7 +260,8 @@ def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
     Args:
         result: result of the step.
         bad: the operation; None if none was found.
-        holder: the weight or batch that was already non-finite when the step began; '' if none was.
+        holder: the weight or batch that was already non-finite when the step began; '' if all were
+            finite.
     """
     told: list[str] = []
     if holder:

@@ -168,7 +168,7 @@ def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
 
 
 def _only_repeated_are_known(known_N: Bools, count_N: npt.NDArray[np.int64]) -> bool:
-    """Return whether repeated rows of an evaluation were trained on, and hardly any others.
+    """Return whether almost all rows of an evaluation that were trained on occur repeatedly.
 
     Args:
         known_N: which of its distinct rows were trained on.

@@ -39,7 +39,7 @@ hand.
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Made:
-    """A step made by a call; the last one if the call made several.
+    """A step of a call; the last step if the call ran several.
 
     Attributes:
         held: state before the step; None if unknown, for the reason `why_no_state`.

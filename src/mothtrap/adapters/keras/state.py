@@ -33,7 +33,7 @@ class Held:
         return sum(int(value.shape.num_elements()) * value.dtype.size for value in self.values)
 
     def put_back(self) -> None:
-        """Restore the stored values; variables created since get their first values."""
+        """Restore the stored values; variables created since get their initial values."""
         for variable, value in zip(self.variables, self.values, strict=True):
             variable.assign(value)
         held = {id(variable) for variable in self.variables}

@@ -95,7 +95,7 @@ class Steps:
     Attributes:
         broke: called with a step whose loss or gradient is not finite, its batch if known, and the
             line that called `fit`.
-        was_plain: the latest call made one step, and its program was observed.
+        was_plain: the latest call ran one step, and its program was observed.
         unapplied: counts gradients that change no weight.
         steps_in_branches: an optimizer is called in a branch or loop of a program, so only its
             number of updates shows whether a call was a step.
@@ -177,7 +177,7 @@ class Steps:
         return internals.loss_totals(model)
 
     def end(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> bool:
-        """Close the steps made by a call; return whether there were any."""
+        """Close the steps of a call; return whether there were any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
         applied = gradients_of(looks, next(iter(self._optimizers), None))
@@ -195,20 +195,20 @@ class Steps:
                 isinstance(a.optimizer, keras.optimizers.LossScaleOptimizer) for a in applied
             )
             count = 1
-            self._tell_dropped(before, looks)
+            self._report_dropped(before, looks)
         acting = next((one for one, made in stepped.items() if made), None)
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
-        self.evaluated_losses.open.tell()
-        self.models.tell()
+        self.evaluated_losses.open.report()
+        self.models.report()
         made = self._made(before, looks, hidden, name, applied=applied, count=count)
         made = replace(made, refused=is_refused)
         losses = made.losses
         if count > 1:
             self._count(made)
-        self._tell(before, looks, hidden, made)
+        self._report(before, looks, hidden, made)
         skipped = self._guard.judge(made) or skipped
         if self._guard.is_unsound(self._job.now.step):
             place = self._job.now.step if made.step is None else made.step
@@ -276,7 +276,7 @@ class Steps:
         before.in_branch = True
         return self.end(before, [look], [])
 
-    def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
+    def _report_dropped(self, before: Before, looks: Sequence[Look]) -> None:
         """Report gradients that no optimizer ever received."""
         self.updates |= any(look.by_hand for look in looks)
         targets = [target for look in looks for target in look.targets]
@@ -284,7 +284,7 @@ class Steps:
             return
         self._dropped += 1
         name = f"{type(before.model).__name__}.train_step"
-        self.unapplied.tell(name, self._dropped, targets[0].location or before.location)
+        self.unapplied.report(name, self._dropped, targets[0].location or before.location)
 
     def tell_by_hand(self, looks: Sequence[Look]) -> None:
         """Report layers and losses of a step in which the script updated the weights.
@@ -298,8 +298,8 @@ class Steps:
         every = [loss.series for loss in self.losses(Before(), own)]
         series = every[0] if len(every) == 1 else None
         for look in own:
-            job.contain_part("layers", self.forwards.tell, look, step)
-            job.contain_part("losses", self.calls.tell, look, step, series, {})
+            job.contain_part("layers", self.forwards.report, look, step)
+            job.contain_part("losses", self.calls.report, look, step, series, {})
         job.stood_ready(SAMPLED_STEPS)
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
@@ -334,7 +334,7 @@ class Steps:
         )
 
     def _count(self, made: Made) -> None:
-        """Record the steps of a call except the last one; a stored step has its losses."""
+        """Record the steps of a call except the last step; a stored step contains its losses."""
         first = self._job.now.step
         early = made.step - first + 1 if made.step is not None else made.count
         if early < made.count:
@@ -386,7 +386,7 @@ class Steps:
             number = known[trained] = self._counts[name] = self._counts[name] + 1
         return f"{name} ({number})" if number > 1 else name
 
-    def _tell(
+    def _report(
         self,
         before: Before,
         looks: Sequence[Look],
@@ -423,8 +423,8 @@ class Steps:
                 job.contain_part("collections", self.asked.stepped, looks)
                 given = self.given()
                 for look in looks:
-                    job.contain_part("layers", self.forwards.tell, look, step, given)
-                    job.contain_part("losses", self.calls.tell, look, step, series, chosen)
+                    job.contain_part("layers", self.forwards.report, look, step, given)
+                    job.contain_part("losses", self.calls.report, look, step, series, chosen)
                 job.stood_ready(SAMPLED_STEPS)
         elif hidden and not self._looked_into:
             why = hidden[-1].why

@@ -14,7 +14,7 @@ from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import UpdateDropped
 
-TOLD_AT: Final = (32, 128, 512)
+REPORTED_AT: Final = (32, 128, 512)
 """Numbers of calls without an update at which this is reported."""
 
 
@@ -38,17 +38,17 @@ class Unapplied:
         if not isinstance(variable, keras.Variable) or targets[0].sources & self._given():
             return
         calls, digest = self._idle.get(function, (0, b""))
-        if calls + 1 in (1, *TOLD_AT):
+        if calls + 1 in (1, *REPORTED_AT):
             before, digest = digest, hashlib.blake2b(value_of(variable).tobytes()).digest()
             if calls and digest != before:
-                calls = TOLD_AT[-1]  # the script itself changes it
+                calls = REPORTED_AT[-1]  # the script itself changes it
         self._idle[function] = calls + 1, digest
         name = getattr(getattr(function, "python_function", function), "__name__", "a function")
-        self.tell(name, calls + 1, targets[0].location)
+        self.report(name, calls + 1, targets[0].location)
 
-    def tell(self, function: str, calls: int, place: str | None) -> None:
+    def report(self, function: str, calls: int, place: str | None) -> None:
         """Report a function that has repeatedly computed gradients that were never applied."""
-        if calls not in TOLD_AT:
+        if calls not in REPORTED_AT:
             return
         if not self._job.now.step:
             told = f"`{function}` computed gradients {calls} times, but no optimizer received them"

@@ -124,13 +124,13 @@ class Weights:
             count = self._updates[id(each.optimizer)] = self._updates.get(id(each.optimizer), 0) + 1
             gradients |= {id(v): slot for v, slot in each.pairs() if looked}
             if each.missing and count in (20, 40, 80, 160, 320, 640):
-                self._tell_unreached(each, count, called)
+                self._report_unreached(each, count, called)
         if self._late:
             self._take_late()
         if self._first:
-            self._tell_first(gradients)
+            self._report_first(gradients)
         elif looked and self._same and self._job.now.step in weights.STEPS:
-            self._tell_same(gradients)
+            self._report_same(gradients)
         for key, old in self._copies.items():
             variable, now = self._variables[key], value_of(self._variables[key])
             kind = kind_of(variable)
@@ -184,7 +184,7 @@ class Weights:
     def _of(self, kind: str) -> list[Any]:
         return [self._variables[key] for name, key in self._ids if name == kind]
 
-    def _tell_first(self, gradients: dict[int, Any]) -> None:
+    def _report_first(self, gradients: dict[int, Any]) -> None:
         first, self._first = self._first, []
         for variable, values in first:
             layer = layers.OWNERS.get(id(variable))
@@ -196,9 +196,9 @@ class Weights:
             self._job.fact(weights.initial(self._described(variable, layer), sizes, fan_in))
             if weights.are_same(values, -1, exact=True):
                 self._same[id(variable)] = variable, values, 0
-        self._tell_same(gradients)
+        self._report_same(gradients)
 
-    def _tell_same(self, gradients: dict[int, Any]) -> None:
+    def _report_same(self, gradients: dict[int, Any]) -> None:
         """Report layers whose units are still equal, and get equal gradients."""
         moved = any(
             (value_of(variable) != values).any() for variable, values, _ in self._same.values()
@@ -233,7 +233,7 @@ class Weights:
             location=layers.LOCATIONS.get(layer),
         )
 
-    def _tell_unreached(self, applied: Applied, updates: int, called: Sequence[Any]) -> None:
+    def _report_unreached(self, applied: Applied, updates: int, called: Sequence[Any]) -> None:
         """Report the variables without a gradient in any update so far."""
         without = {id(variable) for variable in applied.missing}
         reached = [v for v in applied.variables if id(v) not in without]

@@ -207,7 +207,7 @@ class LightGBMHandle(BoostingHandle):
 
 
 def _is_estimator(target: object = None) -> bool:
-    """Return whether an estimator's `fit` is running, or, if given, that of `target`."""
+    """Return whether an estimator's `fit` is running; with `target`, only its `fit` counts."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "fit":

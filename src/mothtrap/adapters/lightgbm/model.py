@@ -35,7 +35,7 @@ class BoosterModel:
     """A booster in training.
 
     Args:
-        booster: booster of the training run; for cross-validation, that of its first fold.
+        booster: booster of the training run; for cross-validation, the booster of its first fold.
         rows: rows of the latest evaluation.
         stopping: the callback that stops early, or None.
         rounds_asked: requested number of rounds, 0 = unknown.
@@ -122,7 +122,7 @@ class BoosterModel:
         return found, deepest
 
     def gains(self) -> Mapping[str, float]:
-        """Return the gain of the splits of each feature, over all trees, not only the best ones."""
+        """Return the gain of each feature's splits, also of trees after the best round."""
         gain = self._booster.feature_importance("gain", iteration=0).tolist()
         return dict(zip(self._booster.feature_name(), gain, strict=True))
 

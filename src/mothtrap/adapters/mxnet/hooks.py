@@ -36,7 +36,7 @@ class GluonHandle(BaseHandle):
 
     Args:
         job: receives the observations.
-        targets: blocks and trainers that are watched; none = the whole process.
+        targets: watched blocks and trainers; empty = the whole process.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
@@ -56,7 +56,7 @@ class GluonHandle(BaseHandle):
 
     def end(self) -> None:
         """Report the last evaluation."""
-        self._evaluations.tell()
+        self._evaluations.report()
 
     def _around_call(self, original: Any) -> Any:
         here, job = self._here, self.job
@@ -164,7 +164,7 @@ class GluonHandle(BaseHandle):
         """Inspect the gradients about to be applied; return whether the trainer is observed."""
         if not self._is_watched(trainer):
             return False
-        self._evaluations.tell()
+        self._evaluations.report()
         self._weights.before(trainer, trainer._scale / (args[0] if args else kwargs["batch_size"]))
         return True
 
@@ -176,7 +176,7 @@ class GluonHandle(BaseHandle):
         if here.latest is not None:
             self._trained.add(here.latest)
         name = self._weights.after(trainer)
-        self._looks.tell(here)
+        self._looks.report(here)
         self.job.stood_ready(EACH_STEP)
         if self._looks.are_due():
             self.job.stood_ready(SAMPLED)

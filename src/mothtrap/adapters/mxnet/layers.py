@@ -32,7 +32,7 @@ from mothtrap.tracing.describe import layers as describe
 Array = npt.NDArray[Any]
 OF_LAYERS: Final = (LossCall, DataTaken, ForwardScales, OutputSpread, UnitInputs)
 WHEN: Final = Schedule(logarithmic=True)
-"""Steps whose layers and losses are described: the first ones, then ever more rarely."""
+"""Steps whose layers and losses are described: the first steps, then increasingly rare ones."""
 HIDDEN: Final = "it is hybridized, so its layers are not called one by one"
 MAX_NAMES: Final = 8
 LINEAR: Final = (gluon.nn.Dense, gluon.nn.Conv1D, gluon.nn.Conv2D, gluon.nn.Conv3D)
@@ -58,11 +58,11 @@ class Looks:
         """Return whether layers and losses are described in the step in progress."""
         return WHEN.is_due(self._job.now.step)
 
-    def tell(self, forward: Forward) -> None:
+    def report(self, forward: Forward) -> None:
         """Report the observations in a forward pass."""
         step, root = self._job.now.step, forward.latest
         if root is not None:
-            self._tell_mode(root, forward.trains, step)
+            self._report_mode(root, forward.trains, step)
         self.tensors.trained(forward)
         if not self.are_due():
             return
@@ -75,14 +75,14 @@ class Looks:
             if found is not None:
                 self._job.fact(found)
         for call in forward.calls:
-            self._tell_layer(call, step)
-        self._tell_scales(root, forward, step)
+            self._report_layer(call, step)
+        self._report_scales(root, forward, step)
         if root is not None and getattr(root, "_active", False):
             self._job.blind(f"layers of {root.name}", HIDDEN)
         if root is not None and isinstance(forward.gave, NDArray):
-            self._tell_output(root, forward.gave.asnumpy(), inputs, step)
+            self._report_output(root, forward.gave.asnumpy(), inputs, step)
 
-    def _tell_mode(self, root: Any, trains: bool, step: int) -> None:
+    def _report_mode(self, root: Any, trains: bool, step: int) -> None:
         """Report whether dropouts and batch norms behave as in training."""
         parts = list(_parts(root))
         dropouts = {part.name: float(part._rate) for part in parts if _is_dropout(part)}
@@ -105,7 +105,7 @@ class Looks:
             )
         )
 
-    def _tell_layer(self, call: LayerCall, step: int) -> None:
+    def _report_layer(self, call: LayerCall, step: int) -> None:
         layer, function = call.layer, getattr(call.layer, "_act_type", "")
         weight = call.weight if call.is_data else None
         if weight is not None and len(weight.shape) >= 2:
@@ -137,7 +137,7 @@ class Looks:
                     )
                 )
 
-    def _tell_scales(self, root: Any, forward: Forward, step: int) -> None:
+    def _report_scales(self, root: Any, forward: Forward, step: int) -> None:
         calls = [call for call in forward.calls if not isinstance(call.layer, gluon.nn.Activation)]
         before = {id(call.layer): call.given for call in forward.calls}
         normal = [isinstance(call.layer, NORMS) for call in calls]
@@ -171,7 +171,7 @@ class Looks:
                 )
             )
 
-    def _tell_output(self, root: Any, gave: Array, inputs: list[Array], step: int) -> None:
+    def _report_output(self, root: Any, gave: Array, inputs: list[Array], step: int) -> None:
         differ = layer_numbers.rows_differ(inputs[0]) if inputs else None
         found = describe.output_spread(gave, step=step, root=root.name, inputs_differ=differ)
         if found is not None:

@@ -84,7 +84,7 @@ def series_of(place: str | None) -> str:
 def _loss_call(
     loss: Any, chain: tuple[str, ...], prediction: Array, target: Array
 ) -> Called | None:
-    """Return a loss in framework-independent terms; None if it is of another kind."""
+    """Return a loss in framework-independent terms; None if it is of a different kind."""
     kind, values, classes = type(loss).__name__, prediction.astype(np.float64), None
     # Private to MXNet (1.9): a loss block has no public access to its factor.
     weight = 1.0 if loss._weight is None else float(loss._weight)

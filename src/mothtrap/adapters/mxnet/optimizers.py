@@ -49,7 +49,7 @@ class Parameters:
         if is_first:
             self._begin(trainer, trained)
             for parameter, gradient in zip(trained, gradients, strict=True):
-                self._tell_initial(parameter, gradient)
+                self._report_initial(parameter, gradient)
         if self._job.wants("gradient"):
             self._take("gradient", trained, gradients)
 
@@ -109,7 +109,7 @@ class Parameters:
             )
         )
 
-    def _tell_initial(self, parameter: Any, gradient: Array) -> None:
+    def _report_initial(self, parameter: Any, gradient: Array) -> None:
         if len(parameter.shape) < 2:
             return
         weight = weights.Weight(

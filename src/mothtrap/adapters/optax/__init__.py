@@ -34,7 +34,7 @@ class OptaxHandle(ObservingHandle):
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._made: list[tuple[OptimizerFacts, Any]] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
@@ -75,14 +75,14 @@ class OptaxHandle(ObservingHandle):
         self._made.append((fact, rate))
 
     def closing(self, closed: MadeStep) -> None:
-        """Add the optimizer to a step, if there is only one."""
+        """Add the optimizer to a step if there is only one optimizer."""
         self.job.stood_ready((OptimizerFacts,))
         if len(self._made) != 1 or not closed.optimizers:
             return
         fact, rate = self._made[0]
         label = closed.optimizers[0]  # the function that steps, and that owns the losses
-        if label not in self._told:
-            self._told.add(label)
+        if label not in self._reported:
+            self._reported.add(label)
             self.job.fact(structs.replace(fact, step=closed.step, optimizer=label))
         if not callable(rate):
             self.job.scalar("lr", label, float(rate))

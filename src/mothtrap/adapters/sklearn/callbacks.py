@@ -34,13 +34,12 @@ except ImportError:  # before 1.9
 
 META: Final = (BaseSearchCV, Pipeline)
 WATCHED: Final = () if CallbackSupportMixin is None else (LogisticRegression, *META)
-"""Estimators that are observed with callbacks; none before scikit-learn 1.9."""
+"""Estimators that are observed with callbacks; empty before scikit-learn 1.9."""
 REFIT: Final = "refit-with-best-params"
 """Name of the task in which a search fits the best candidate to all rows."""
 EVERY_ITERATION: Final = 256
 LATER: Final = 16
-"""Each of the first iterations of a fit is a step, and every sixteenth one after that; chosen by
-hand.
+"""Each of the first iterations of a fit is a step, then every sixteenth; chosen by hand.
 """
 Function = Callable[..., Any]
 
@@ -274,7 +273,7 @@ class FitCallback:
 
 
 class Deaf:
-    """Callback that does nothing."""
+    """Callback without any effect."""
 
     def setup(self, estimator: object, context: object) -> None:
         """Do nothing."""

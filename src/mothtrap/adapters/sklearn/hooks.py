@@ -49,7 +49,8 @@ class SklearnHandle(BaseHandle):
 
     Args:
         job: receives the observations.
-        targets: estimators whose fits are watched, including nested fits; none = the whole process.
+        targets: estimators whose fits are watched, including nested fits; empty = the whole
+            process.
 
     Attributes:
         closed: number of steps so far.

@@ -80,7 +80,7 @@ MESSAGES: Final = (
         "labels of shape ({0}) are compared with predicted classes of shape ({1}): the metric "
         "expects the other kind of labels",
         "Use `categorical_accuracy` for one-hot labels, and `sparse_categorical_accuracy` for "
-        'class numbers; "accuracy" selects the one that matches the loss.',
+        'class numbers; "accuracy" selects the metric that matches the loss.',
     ),
     _of(
         "shape",
@@ -88,7 +88,7 @@ MESSAGES: Final = (
         rf"input shapes: {SHAPE}, {SHAPE}",
         "tensors of shapes ({1}) and ({2}) cannot be combined in {0}",
         "Make the shapes compatible: reshape or transpose one tensor, or change a layer's number "
-        "of units. The shapes are those at tracing time; ? is the batch.",
+        "of units. The shapes are from tracing time; ? is the batch.",
     ),
     _of(
         "shape",
@@ -198,7 +198,7 @@ MESSAGES: Final = (
         "record",
         r"(truncated|corrupted) record at (\d+)",
         "a TFRecord file is {damage} at byte {1}{record}",
-        "Write or copy the file again: compare its size and checksum with those of the source. "
+        "Write or copy the file again: compare its size and checksum with the source. "
         "`data.ignore_errors()` silently skips records that cannot be read.",
     ),
     _of(

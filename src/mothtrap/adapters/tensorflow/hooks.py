@@ -31,7 +31,7 @@ class Listener(Protocol):
         """Return whether a step is in progress that another caller will end."""
 
     def began(self) -> None:
-        """Handle the call of an outermost function."""
+        """Handle the call to an outermost function."""
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
         """Handle its return, with its number of traces and its observations.
@@ -51,7 +51,7 @@ class Sampling(Protocol):
     """Part of an adapter that skips observation of calls."""
 
     def passes(self, function: Any) -> bool:
-        """Return whether to skip observation of a call of an outermost function."""
+        """Return whether to skip observation of a call to an outermost function."""
 
     def passed(self, result: Any) -> bool:
         """Check the result of a skipped call; return whether it needs no inspection."""
@@ -190,7 +190,7 @@ def _tape_ended(*_: object) -> None:
 
 
 def _scalars_of(frame: FrameType | None) -> list[tuple[Any, str | None]]:
-    """Return the scalars that the tape of a frame has recorded, one of which is the loss."""
+    """Return the scalars, including the loss, that the tape of a frame has recorded."""
     if frame is None:
         return []
     place = frames.location(frame)
@@ -287,7 +287,7 @@ def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:
 
 
 def values_of(gradient: Any) -> Any:
-    """Return a gradient as a tensor; for a gradient of some rows, only these."""
+    """Return a gradient as a tensor; a sparse gradient contains only its rows."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 

@@ -74,7 +74,7 @@ def is_recorded(tensor: Any) -> bool:
 
 
 def is_argument(tensor: Any) -> bool:
-    """Return whether a tensor of a traced program is an argument of it, maybe a part of one."""
+    """Return whether a tensor of a traced program is one of its arguments, or part of one."""
     operation = None if tf.executing_eagerly() else tensor.op
     for _ in range(MAX_VIEWS):
         if operation is None or operation.type not in VIEWS:
@@ -136,7 +136,7 @@ def function_of(data: Any) -> Callable[..., Any]:
 
 
 def read_by(data: Any) -> Any:
-    """Return the dataset that opens the files for a reader, one after another."""
+    """Return the dataset that opens the files for a reader one at a time."""
     return data._impl
 
 
@@ -178,7 +178,7 @@ def reshuffled_by(data: Any) -> Iterator[tuple[Any, Parts]]:
     """Yield the shuffles above a partial dataset that reshuffle in each pass.
 
     Yields:
-        Each shuffle, with the parts taken from it one after another.
+        Each shuffle, with the consecutive parts taken from it.
     """
     waiting: list[tuple[Any, Parts]] = [(data, ())]
     seen: set[int] = set()

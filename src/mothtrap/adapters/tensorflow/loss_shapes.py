@@ -75,30 +75,30 @@ def explain_loss(error: BaseException, text: str, scene: Scene) -> tuple[Told, i
     loss = called or ALIASES.get(scene.loss, scene.loss)
     found = _TARGET_OUTPUT.search(text)
     if found is not None:
-        return _told(loss, found.group(1), found.group(2), scene), found.start()
+        return _explained(loss, found.group(1), found.group(2), scene), found.start()
     found = _LABELS_LOGITS.search(text)
     if found is not None:
         sparse = loss if loss in SPARSE else SPARSE[1]
-        return _told(sparse, found.group(1), found.group(2), scene), found.start()
+        return _explained(sparse, found.group(1), found.group(2), scene), found.start()
     found = _FIRST_AXIS.search(text)
     if found is not None:
         sparse = loss if loss in SPARSE else SPARSE[0]
-        return _told(sparse, found.group(2), found.group(1), scene), found.start()
+        return _explained(sparse, found.group(2), found.group(1), scene), found.start()
     found = _BROADCAST.search(text)
     if found is not None:
         # TensorFlow puts an axis before class numbers.
         labels = re.sub(r"^1, *", "", found.group(2))
-        return _told(ONE_HOT[2], labels, found.group(1), scene), found.start()
+        return _explained(ONE_HOT[2], labels, found.group(1), scene), found.start()
     found = _ELEMENTWISE.search(text)
     if found is not None:
         name = ALIASES.get(found.group(1), found.group(1))
         if (name if name in _LOSSES else loss) in ELEMENTWISE:
             name = name if name in _LOSSES else loss
-            return _told(name, found.group(2), found.group(3), scene), found.start()
+            return _explained(name, found.group(2), found.group(3), scene), found.start()
     for pattern in _INCOMPATIBLE:
         found = pattern.search(text)
         if found is not None and called in ELEMENTWISE:
-            return _told(called, found.group(1), found.group(2), scene), found.start()
+            return _explained(called, found.group(1), found.group(2), scene), found.start()
     return None
 
 
@@ -111,7 +111,7 @@ def _called(error: BaseException, text: str) -> str:
     return outer[0] if outer else ""
 
 
-def _told(loss: str, target: str, output: str, scene: Scene) -> Told:
+def _explained(loss: str, target: str, output: str, scene: Scene) -> Told:
     is_compiled = ALIASES.get(scene.loss, scene.loss) == loss
     place = f" (chosen at {scene.loss_at})" if is_compiled and scene.loss_at else ""
     named = f"`{loss}`{place}"

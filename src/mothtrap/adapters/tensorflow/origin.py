@@ -125,7 +125,7 @@ class Search:
 
 
 def origin_of(bad: Bad) -> Bad:
-    """Return the first operation before a bad one that produced the non-finite value.
+    """Return the operation that first produced the non-finite value of a bad operation.
 
     NaN has priority over infinities; an infinity that a program contains as a constant (a mask) has
     no origin.
@@ -142,7 +142,7 @@ def origin_of(bad: Bad) -> Bad:
 
 
 def _is_constant(bad: Bad) -> bool:
-    """Return whether an infinity comes from a constant of the program, and was only moved."""
+    """Return whether an infinity is a constant of the program that was only passed on."""
     if bad.nan or bad.operation not in MOVES:
         return False
     return not bad.causes or all(map(_is_constant, bad.causes))

@@ -30,7 +30,7 @@ class TensorFlowHandle(ObservingHandle):
 
     Args:
         job: receives the observations.
-        targets: modules whose variables are watched; none = the whole process.
+        targets: modules whose variables are watched; empty = the whole process.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:

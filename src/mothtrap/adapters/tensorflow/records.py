@@ -46,7 +46,7 @@ class NotFollowedError(Exception):
 
 
 def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
-    """Yield which of some rows matches a record, and the record's name.
+    """Yield the index of each row that matches a record, and the record's name.
 
     Args:
         data: the dataset of batches to which the rows belong.

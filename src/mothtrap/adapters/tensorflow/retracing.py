@@ -10,7 +10,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.tracing.source import frames
 
-TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
+REPORTED_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(slots=True)
@@ -31,11 +31,11 @@ class Traces:
         self._counts: weakref.WeakKeyDictionary[Any, _Counts] = weakref.WeakKeyDictionary()
 
     def called(self, function: Any, traces: int) -> None:
-        """Record a call of a function, with the number of traces it caused."""
+        """Record a call to a function, with the number of traces it caused."""
         counts = self._counts.setdefault(function, _Counts())
         before, counts.calls = counts.traces, counts.calls + 1
         counts.traces += traces
-        if not traces or not any(before < limit <= counts.traces for limit in TOLD_AT):
+        if not traces or not any(before < limit <= counts.traces for limit in REPORTED_AT):
             return
         self._job.fact(
             FunctionTraced(

@@ -22,7 +22,7 @@ from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 TABLES = (xgboost.DMatrix, xgboost.QuantileDMatrix)
 CALLS = ("fit", "cv", "train")
-"""Library functions that train a whole model; the outermost one is last on the stack."""
+"""Library functions that train a whole model; the outermost function is last on the stack."""
 
 
 class XGBoostHandle(BoostingHandle):
@@ -143,7 +143,7 @@ class XGBoostHandle(BoostingHandle):
         if self._is_watched(model, dtrain) and self.rounds.is_ours():
             seen = self._model(container, model, dtrain, evals or ())
             if container.is_cv:
-                self._tell_folds(container)
+                self._report_folds(container)
             else:
                 self.job.contain_part(
                     "values", self._values.take, container, model, dtrain, evals or ()
@@ -154,7 +154,7 @@ class XGBoostHandle(BoostingHandle):
         """Store the metrics of each fold, because the library keeps only means."""
         self.here.folds = [_metrics(text) for text in texts]
 
-    def _tell_folds(self, container: CallbackContainer) -> None:
+    def _report_folds(self, container: CallbackContainer) -> None:
         label = self.rounds.label_of(container, "cv")
         for fold, found in enumerate(self.here.folds):
             for site, metric, value in found:
@@ -210,7 +210,7 @@ def _metrics(text: str) -> list[tuple[str, str, float]]:
 
 
 def _latest(history: Mapping[str, Mapping[str, Sequence[Any]]]) -> Latest:
-    """Return the latest value of each metric; in cross-validation the mean over the folds."""
+    """Return the latest value of each metric; in cross-validation, the mean over the folds."""
     return {
         site: {name: _last(values) for name, values in metrics.items()}
         for site, metrics in history.items()

@@ -33,7 +33,7 @@ class BoosterModel:
     """A booster in training.
 
     Args:
-        booster: booster of the training run; for cross-validation, that of its first fold.
+        booster: booster of the training run; for cross-validation, the booster of its first fold.
         train: the training data; None = unknown.
         evals: evaluated data, with their names.
         container: container of the callbacks; None in a custom loop.

@@ -23,8 +23,8 @@ LABEL, PREDICTION, SHAP, AVERAGE, IMPORTANCE, TREE = KINDS = (
 )
 TRAIN: Final = "train"
 TRIED_ROWS: Final = 64
-"""Number of rows whose SHAP values are timed before those of all rows."""
-TOLD_AGAIN: Final = 2.0
+"""Number of rows on which the computation of SHAP values is timed first."""
+REPORTED_AGAIN: Final = 2.0
 """Factor by which the cost must grow to be reported again."""
 
 
@@ -72,7 +72,7 @@ class Values:
         if wanted & {IMPORTANCE, TREE} and _has_trees(booster):
             self._take_model(wanted, booster, mark)
         if train is not None and wanted & {SHAP, AVERAGE} and _has_trees(booster):
-            self._tell_cost(booster, train)
+            self._report_cost(booster, train)
             values_RF = booster.predict(train, pred_contribs=True)
             if SHAP in wanted:
                 self._keep(SHAP, TRAIN + mark, values_RF)
@@ -88,7 +88,7 @@ class Values:
             for name, column_N in nodes(booster, booster.num_boosted_rounds() - 1).items():
                 self._keep(TREE, name + mark, column_N)
 
-    def _tell_cost(self, booster: xgboost.Booster, train: xgboost.DMatrix) -> None:
+    def _report_cost(self, booster: xgboost.Booster, train: xgboost.DMatrix) -> None:
         """Report the expected cost of SHAP values, from the cost of some rows."""
         rows, columns = train.num_row(), train.num_col()
         if type(train) is xgboost.DMatrix and rows > TRIED_ROWS:
@@ -96,7 +96,7 @@ class Values:
             began = time.perf_counter()
             booster.predict(some, pred_contribs=True)
             expected_s = (time.perf_counter() - began) * rows / TRIED_ROWS
-            if expected_s < self._told_s * TOLD_AGAIN:
+            if expected_s < self._told_s * REPORTED_AGAIN:
                 return
             self._told_s, takes = expected_s, f"about {expected_s:.2g} s"
         elif self._told_s:

@@ -38,7 +38,7 @@ class AnomalousRows(Probe):
     Fires:
         When there are at least 5 times as many far rows as expected, and significantly more than
         the 99.9 % upper bound of the expected number (p-value below 1e-6). For classes, only rows
-        with a confidence above that of half of the usual rows count.
+        with a confidence above the median of the usual rows count.
 
     Stays quiet:
         Data with heavy tails, in which far rows are common. Fewer than 500 usual rows.

@@ -1,4 +1,4 @@
-"""BEH301: a simple model is better than this one."""
+"""BEH301: a simple model is better than this model."""
 
 from __future__ import annotations
 

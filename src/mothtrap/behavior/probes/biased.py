@@ -19,7 +19,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
 MAX_CLASSES = 10
-"""Number of classes that are checked, the most frequent ones; chosen by hand."""
+"""Number of checked classes, starting with the most frequent; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Biased(Probe):
         interval: tuple[float, float],
         segment: Segment | None,
     ) -> Suspicion:
-        """Describe the mean of residuals, which are those of the segment's rows."""
+        """Describe the mean of the residuals of the segment's rows."""
         mean = float(residual_R.mean())
         where = f"where {segment}, " if segment is not None else ""
         much = "low" if sign > 0 else "high"

@@ -32,7 +32,7 @@ class Drifted(Probe):
         two groups of rows.
 
     Why it matters:
-        Scores that were measured before are not valid for rows of another kind.
+        Scores that were measured before are not valid for rows of a different kind.
 
     Fires:
         When the Kolmogorov distance (numbers), the total variation distance (categories), or the

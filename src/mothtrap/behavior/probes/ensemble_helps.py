@@ -21,11 +21,11 @@ class EnsembleHelps(Probe):
     """The mean of this model and another one makes clearly smaller errors than either of them.
 
     What it detects:
-        A mean of the model's outputs and those of a linear model, or of gradient boosting, that
-        has a lower loss than both.
+        A mean of the model's outputs and the outputs of a linear model, or of gradient boosting,
+        that has a lower loss than both.
 
     Why it matters:
-        The two models make different errors: each has learned something that the other one has not.
+        The two models make different errors: each has learned something that the other has not.
 
     Fires:
         When, in the confirming half, the loss of the mean is at least 5 % below the loss of either
@@ -80,7 +80,7 @@ class EnsembleHelps(Probe):
         p = max(mean_above(own_R - both_R)[0], mean_above(other_R - both_R)[0])
         yield Suspicion(
             message=f"the mean of the model and {NAMES[best]} has a loss of {both_R.mean():.3g}; "
-            f"the loss of the model is {own_R.mean():.3g}, that of the other {other_R.mean():.3g}",
+            f"the loss of the model is {own_R.mean():.3g}, of the other {other_R.mean():.3g}",
             p=p,
             evidence={
                 "n": len(own_R),

@@ -19,10 +19,10 @@ ROWS = 256
 BEYOND = (0.1, 0.5, 1.0)
 SURE = 0.95
 USUAL = 0.95
-"""Mean confidence on the data from which on the model cannot become much surer."""
+"""Mean confidence on the data above which the model cannot become much more confident."""
 HALF = 0.5
-"""A model becomes surer if its mean doubt falls to this share; chosen by hand. The outputs of trees
-stay the same beyond the data."""
+"""A model counts as more confident if its mean doubt falls to this share; chosen by hand. The
+outputs of trees stay the same beyond the data."""
 TINY = 1e-9
 
 

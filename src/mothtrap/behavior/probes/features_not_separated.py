@@ -20,7 +20,7 @@ ROWS = 2_000
 LEAST_ROWS = 120
 NEIGHBORS = 5
 DOMINATES = 0.5
-"""Share of the variance from which on one feature is named; chosen by hand."""
+"""Share of the variance above which a single feature is named; chosen by hand."""
 
 
 @dataclass(frozen=True)

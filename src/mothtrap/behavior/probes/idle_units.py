@@ -1,4 +1,4 @@
-"""BEH704: channels of a network that do nothing, or the same as another one."""
+"""BEH704: channels of a network that do nothing, or that copy another channel."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ class InvalidAnswers(Probe):
 
     What it detects:
         Predictions for the rows as given, for single rows, missing and infinite values, unseen
-        categories, unusual combinations of values, extreme values, and columns in another order.
+        categories, unusual combinations of values, extreme values, and columns in a different
+        order.
 
     Why it matters:
         An exception is noticed and handled. NaN and predictions from the wrong columns end up in
@@ -135,7 +136,7 @@ class InvalidAnswers(Probe):
         changed_R = (np.abs(after - before) > 1e-6 * subject.output_range).any(axis=1)
         if changed_R.any():
             yield Suspicion(
-                message=f"with its columns in another order, {percent(changed_R.mean())}"
+                message=f"with its columns in a different order, {percent(changed_R.mean())}"
                 + " of the rows get another prediction and no error: columns are read by position",
                 severity=Severity.INFO,
                 fixes=("Select the columns by name before the prediction: `X = X[names]`.",),

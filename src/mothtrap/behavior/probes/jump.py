@@ -25,18 +25,19 @@ CODE_GAP = 1.0
 FLAT = 0.5
 """Share of tiny steps without any change from which a model counts as piecewise constant."""
 NEARLY_LINEAR = 0.25
-"""Distance from a linear change, as a share of the change, up to which a model is smooth. The
-output of trees halfway to a code is that at one of both ends, half of the change away."""
+"""Distance from a linear change, as a share of the change, up to which a model is smooth. Trees
+give the output of one of the two ends halfway to a code, which is half of the change away from the
+mean."""
 TINY = 1e-5
 """Tiny step as a share of the range. A forest of 100 trees has some thousand thresholds per column,
 so nearly all such steps leave its output as it is; chosen by hand."""
 SEEN = 1e-3
-"""Change of the output, as a share of its range, from which a step of 1 % counts as one."""
+"""Change of the output, as a share of its range, from which a step of 1 % counts as a change."""
 EVERY = 4
 PARTS = 16
 AT_ONE_PLACE = 0.5
-"""Share of a step's change in one of its 16 parts from which the output jumps there. A sure model
-is steep and spreads its change over the parts; chosen by hand."""
+"""Share of a step's change in one of its 16 parts from which this part counts as a jump. A sure
+model is steep and spreads its change over the parts; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,10 @@ class Jump(Probe):
     def _unchanged(
         self, subject: Subject, rows: Table, name: str, output_RG: Floats, grid_G: Floats
     ) -> float | None:
-        """Return the share of tiny steps without a change, among steps of 1 % with one.
+        """Return the share of tiny steps without a change, among steps of 1 % with a change.
 
-        The output of a smooth model changes in every part of a step; that of trees at a threshold.
+        The output of a smooth model changes in every part of a step, the output of trees only at a
+        threshold.
         """
         seen_RG = np.abs(np.diff(output_RG, axis=1))[:, ::EVERY] > SEEN * subject.output_range
         if not seen_RG.any():
@@ -138,8 +140,8 @@ class Jump(Probe):
             yield Suspicion(
                 message=f"{len(where):,} rows have {column.name} = {code:g}, far from all other "
                 f"values (the nearest is {nearest:.4g}), and the output differs by "
-                f"{np.median(change_R):.3g} from that at real values: {code:g} looks like a code "
-                "that the model treats as a number",
+                f"{np.median(change_R):.3g} from the output at real values: {code:g} looks like a "
+                "code that the model treats as a number",
                 features=(column.name,),
                 rows=subject.judged.rows_R[where],
                 exact=True,
@@ -191,7 +193,7 @@ class Jump(Probe):
 def _at_one_place(
     subject: Subject, rows: Table, name: str, parts_G: Floats
 ) -> npt.NDArray[np.bool_]:
-    """Return for each row whether one part of a step holds most of the step's change."""
+    """Return for each row whether most of a step's change is in one part of the step."""
     change_RG = np.abs(np.diff(individual(subject, rows, name, parts_G), axis=1))
     return np.asarray(change_RG.max(axis=1) > AT_ONE_PLACE * change_RG.sum(axis=1))
 

@@ -24,7 +24,7 @@ from mothtrap.core.thresholds import threshold
 ROWS = 256
 """Rows whose attribution is computed; chosen by hand."""
 LEAST_OF_CLASS = 5
-"""Rows of a class over which the share of a corner is a mean; chosen by hand."""
+"""Minimum number of rows of a class to average the share of a corner; chosen by hand."""
 CORNERS = ("upper left corner", "upper right corner", "lower left corner", "lower right corner")
 Rows = npt.NDArray[np.int64]
 Plane = npt.NDArray[np.bool_]
@@ -78,14 +78,16 @@ class LooksAtBorder(Probe):
     )
 
     corner_share: float = threshold(
-        0.25, unit="share of the attribution", source="measured: 0.1 without, 0.4 with a mark"
+        0.25,
+        unit="share of the attribution",
+        source="measured: 0.1 without a mark, 0.4 with a mark",
     )
     corner_flips: float = threshold(
         0.3, unit="share of the rows", source="measured: 0.1 without, 0.7 to 1.0 with a mark"
     )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Compare border and center in one half of the rows, and remove the border in the other."""
+        """Compare border and center in half of the rows, and remove the border in the others."""
         network_of(subject)
         if subject.reading.is_regression:
             raise NotApplicable("the model predicts numbers")
@@ -171,7 +173,7 @@ class LooksAtBorder(Probe):
 
 
 def _changed(subject: Subject, asked: Rows, hidden: Plane, others: Rows) -> Plane:
-    """Return which rows (R,) get another class with the mean of other rows in a part of them."""
+    """Return a mask (R,) of the rows whose class changes if the mean replaces a part of them."""
     before = subject.judged.scores[asked].argmax(axis=1)
     rows = without(subject.table, asked, hidden, others)
     return np.asarray(subject.ask(rows).argmax(axis=1) != before)
@@ -198,7 +200,7 @@ def corners_of(shape: tuple[int, ...]) -> list[Plane]:
 
 
 def without(table: Table, rows: Rows, hidden: Plane, others: Rows) -> Table:
-    """Return some rows with the mean of other rows in a part of the images."""
+    """Return rows in which a part of the image is replaced by the mean of other rows."""
     axis = channel_axis(table.data.shape)
     images = table.data[rows].astype(np.result_type(table.data, np.float32))
     mean = table.data[others].mean(axis=0, keepdims=True)

@@ -19,8 +19,8 @@ class LossRose(Probe):
     """The model is worse on the new rows, or its outputs are at the wrong level for them.
 
     What it detects:
-        A mean loss of new rows with targets that is higher than that of the held-out rows. A
-        recalibration is fitted to half of the new rows, and scored on the other half.
+        A mean loss of new rows with targets that is higher than the mean loss of the held-out rows.
+        A recalibration is fitted to half of the new rows, and scored on the other half.
 
     Why it matters:
         The model is out of date. A recalibration helps only if the level of its outputs is wrong.

@@ -27,7 +27,7 @@ LEAST_ROWS = 200
 """Rows of each group that the false positive rate of 1 % needs; chosen by hand."""
 FALSE_RATE = 0.01
 Z = 2.576
-"""Standard errors between the measured AUC and its lower bound: 99.5 % one-sided."""
+"""Number of standard errors between the measured AUC and its lower bound: 99.5 % one-sided."""
 MOST_PIXELS = 64
 """Values of an image by which the two groups are compared."""
 

@@ -1,4 +1,4 @@
-"""BEH606: the model file is not the one that the training run logged."""
+"""BEH606: the model file differs from the file that the training run logged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ModelChanged(Probe):
     """The model file has changed since the training run logged it.
 
     What it detects:
-        The SHA-256 of the model file, compared with that of the file that a training run logged at
-        the same path with `mothtrap.log_artifact`.
+        The SHA-256 of the model file, compared with the digest of the file that a training run
+        logged at the same path with `mothtrap.log_artifact`.
 
     Why it matters:
         The training run describes another model: its parameters, data, and scores say nothing about
@@ -30,7 +30,7 @@ class ModelChanged(Probe):
         Models that no run logged, and functions.
 
     What to do:
-        - Find out what wrote the file, or restore the logged one.
+        - Find out what wrote the file, or restore the logged file.
         - Log the file in each run that writes it: `mothtrap.log_artifact("model.ubj")`.
     """
 
@@ -48,7 +48,7 @@ class ModelChanged(Probe):
         model = next(each for each in subject.options.files if each.role == "model")
         yield Suspicion(
             message=f"{model.path} is not the file that run {origin.run} logged at step "
-            f"{origin.step:,}: its SHA-256 begins with {model.digest[:12]}, that of the logged "
+            f"{origin.step:,}: its SHA-256 begins with {model.digest[:12]}, the logged "
             f"file with {origin.digest[:12]}",
             exact=True,
             evidence={"run": origin.run, "value": model.digest, "reference": origin.digest},

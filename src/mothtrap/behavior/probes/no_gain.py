@@ -1,4 +1,4 @@
-"""BEH303: a simple model is as good as this one."""
+"""BEH303: a simple model is as good as this model."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class NoGain(Probe):
     """A simple model is as good as this model, within one standard error.
 
     What it detects:
-        A mean loss that is hardly below that of a constant prediction, a linear model, or a tree
-        of depth 5.
+        A mean loss that is hardly below the loss of a constant prediction, a linear model, or a
+        tree of depth 5.
 
     Why it matters:
         A simple model is cheaper, faster, and easier to explain and to check.
 
     Fires:
-        When the model is better than the best simple one by less than one standard error of the
+        When the model is better than the best simple model by less than one standard error of the
         paired difference, and is not itself linear.
 
     Stays quiet:

@@ -133,7 +133,7 @@ class NotRobust(Probe):
         yield Suspicion(
             message=f"changing two numbers by at most {percent(TABLE_SHARE)} of their range "
             f"changes the class of {percent(flips)} of {len(rows):,} rows (limit "
-            f"{percent(self.flips)}), random changes of this size that of {percent(chance)}",
+            f"{percent(self.flips)}), random changes of this size the class of {percent(chance)}",
             rows=subject.judged.rows_R[rows[flipped_R]],
             evidence={
                 "attack": "greedy change of two columns",

@@ -25,8 +25,8 @@ class OneFeatureDecides(Probe):
     """One column determines nearly all predictions: a leak, or a rule that needs no model.
 
     What it detects:
-        A column whose permutation raises the loss far more than that of all other columns, and
-        from which alone a small tree predicts nearly as well as the model.
+        A column whose permutation raises the loss far more than the permutation of all other
+        columns, and from which alone a small tree predicts nearly as well as the model.
 
     Why it matters:
         Such a column is often known only after the target, and missing or wrong in production.
@@ -55,7 +55,9 @@ class OneFeatureDecides(Probe):
     least_share: float = threshold(0.8, unit="share of the importance", source="chosen by hand")
     least_score: float = threshold(0.95, unit="share of the gain", source="chosen by hand")
     most_left: float = threshold(
-        0.5, unit="times the error of a constant", source="chosen by hand: a leak leaves little"
+        0.5,
+        unit="times the error of a constant",
+        source="chosen by hand: other features add little to a leak",
     )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
@@ -95,9 +97,9 @@ class OneFeatureDecides(Probe):
         )
 
     def _score(self, subject: Subject, name: str) -> tuple[float, float]:
-        """Return a tree's gain from one column as a share of the model's, and the model's error.
+        """Return the gain of a tree on one column, relative to the model's, and the model's error.
 
-        The error is a share of that of a constant prediction.
+        The error is relative to the error of a constant prediction.
         """
         judged, classes = subject.judged, len(subject.reading.classes)
         alone = Table({name: np.asarray(subject.table.column(name).given_R)})

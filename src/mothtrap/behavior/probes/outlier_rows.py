@@ -37,7 +37,7 @@ class OutlierRows(Probe):
         predict.
 
     Why it matters:
-        Such rows are often errors in the data: wrong labels, wrong units, rows of another kind.
+        Such rows are often errors in the data: wrong labels, wrong units, rows of a different kind.
         They dominate the squared error and the log loss.
 
     Fires:

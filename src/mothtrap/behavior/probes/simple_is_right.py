@@ -1,4 +1,4 @@
-"""BEH302: in a segment, a simple model is right where this one is wrong."""
+"""BEH302: in a segment, a simple model is right where this model is wrong."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
 BEYOND = 0.1
-"""A number is new if it is this far outside of the range, relative to it; chosen by hand."""
+"""A number is new if it is outside of the range by more than this share of it; chosen by hand."""
 SKEWED = 30
 """Largest number relative to the smallest from which logarithms count, too; chosen by hand."""
 Kind = tuple[npt.NDArray[np.bool_], float, str]
@@ -124,7 +124,7 @@ def _of_numbers(before: Column, after: Column) -> Iterator[Kind]:
 
 
 def _outside(value_R: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.bool_]:
-    """Return which values (R,) are outside of a range by more than `BEYOND` of it."""
+    """Return a mask (R,) of the values that are outside of a range by more than `BEYOND` of it."""
     far = BEYOND * (high - low)
     with np.errstate(invalid="ignore"):
         return np.asarray((value_R < low - far) | (value_R > high + far))
@@ -143,7 +143,7 @@ def _unseen_levels(levels: tuple[str, ...], column: Column) -> npt.NDArray[np.bo
 
 
 def _usual_share(column: Column, rng: np.random.Generator) -> float:
-    """Return the share of rows in one half whose category the other half does not have."""
+    """Return the share of rows in one half whose category does not occur in the other half."""
     assert column.code_R is not None
     code_R = rng.permutation(column.code_R)
     half = len(code_R) // 2

@@ -19,7 +19,7 @@ from mothtrap.core.thresholds import threshold
 
 FOUND = "weak segments"
 P_LIMIT = 1e-4
-"""Chance of a segment that further probes rely on; chosen by hand."""
+"""Maximum p-value of a segment that further probes use; chosen by hand."""
 AS_WRONG = 0.6
 """Another model with a larger share of the model's error is not clearly better. Measured: 0.6
 to 0.9 in the hardest segments of default boosting and forests, 0.25 to 0.5 where a curve or an

@@ -19,7 +19,7 @@ from mothtrap.behavior.table import Table
 MAX_ROWS = 4_000
 """Most rows of each group; chosen by hand: the fit takes a second."""
 Z_LOW = 3.29
-"""Standard errors below the AUC at which its lower bound lies: one-sided 99.95 %."""
+"""Number of standard errors from the AUC down to its lower bound: one-sided 99.95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,8 @@ class Encoder:
     def one_hot(self, table: Table) -> npt.NDArray[np.float64]:
         """Return (R, F) without missing values: a column of 0 and 1 for each level.
 
-        Columns with missing values in the encoder's table get one more column that marks them.
+        Columns with missing values in the encoder's table get a second column that marks the
+        missing values.
         """
         if not self._columns:
             return np.nan_to_num(_flat(table))

@@ -22,7 +22,7 @@ TSNE_ROWS = 5_000
 PCA_FIRST = 50
 """Features that are left before a t-SNE, as van der Maaten and Hinton (2008) advise."""
 PERPLEXITY = 30.0
-"""The usual one; with few rows a fifth of them."""
+"""The usual value; with few rows, a fifth of the number of rows."""
 
 
 def project(value_RF: Floats, method: Projection, start_R2: Floats | None = None) -> Floats:
@@ -58,7 +58,7 @@ def project(value_RF: Floats, method: Projection, start_R2: Floats | None = None
 
 
 def principal(value_RF: Floats, count: int) -> Floats:
-    """Return the first principal components of rows, (R, count); missing ones are 0."""
+    """Return the first principal components of rows, (R, count); missing components are 0."""
     from sklearn.decomposition import PCA
 
     count = min(count, *value_RF.shape) if count > 2 else 2

@@ -23,14 +23,13 @@ Floats = npt.NDArray[np.float64]
 TREES: Final = 100
 RATE: Final = 0.1
 TOP_SHARE: Final = 0.2
-"""A feature is named if permuting it costs this share of what all features together explain;
-chosen by hand."""
+"""A feature is named if permuting it costs this share of the R2 of all features; chosen by hand."""
 MAX_PRODUCTS: Final = 3
 CHANCE: Final = 0.01
 """Chance that a product of two features is used although the target does not depend on any."""
 LEAST_GAIN: Final = 0.1
-"""R2 by which products must raise what trees alone explain. Measured: 0.06 for what boosting of
-deep trees leaves of an interaction, 0.4 for an interaction that a linear model misses."""
+"""Gain in R2 that products must add to trees alone. Measured: 0.06 for the rest of an interaction
+that boosted deep trees leave, 0.4 for an interaction that a linear model misses."""
 FAR: Final = 3.0
 """Standard deviations to which values are clipped before they are multiplied; chosen by hand."""
 
@@ -173,7 +172,7 @@ def products_of(scaled_RF: Floats, target_R: Floats) -> tuple[tuple[int, int], .
     """Return the pairs of features whose product has a significant correlation with a target.
 
     Args:
-        scaled_RF: Features with mean 0; those that are 0 everywhere have no products.
+        scaled_RF: Features with mean 0; features that are 0 everywhere have no products.
         target_R: The target.
 
     Returns:

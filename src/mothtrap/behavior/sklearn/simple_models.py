@@ -79,8 +79,8 @@ class SimpleModel:
 def simple_answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
     """Return a simple model's predictions for the held-out rows, (R, K) or (R, 1).
 
-    It is fitted on the training rows if there are any, else in folds on the held-out rows. The
-    result is cached for further probes.
+    The model is fitted on the training rows, or without training rows in folds on the held-out
+    rows. The result is cached for further probes.
 
     Raises:
         NotEnoughData: There are too few rows to fit.

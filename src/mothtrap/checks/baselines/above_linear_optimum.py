@@ -170,7 +170,7 @@ class AboveLinearOptimum(Check):
 def _rows_of(step: Step, recorded: Array) -> tuple[Array, Array, int]:
     """Return the inputs and targets of the batches, and how many there are.
 
-    Only the recorded one is used if the batches differ in shape.
+    Only the recorded batch is used if the batches differ in shape.
     """
     found = step.batches()
     if not found or any(one.inputs.keys() != found[0].inputs.keys() for one in found):
@@ -193,7 +193,7 @@ def _level(losses: Array) -> float:
 
 
 def _only_input(forward: Forward) -> Array:
-    """Return the one table that the model is called with.
+    """Return the only table that the model is called with.
 
     Raises:
         NotApplicable: it has another input.
@@ -207,7 +207,7 @@ def _only_input(forward: Forward) -> Array:
 
 
 def _is_linear(forward: Forward) -> bool:
-    """Return whether the output for the mean of two rows is the mean of their outputs."""
+    """Return whether the output of the mean of two rows is the mean of their outputs."""
     [(path, x)] = forward.inputs.items()
     if any("Norm" in kind or "Dropout" in kind for kind in forward.kinds):
         return False
@@ -225,12 +225,12 @@ def _is_linear(forward: Forward) -> bool:
 def _optimum(
     forward: Forward, rows: tuple[Array, Array], loss: LossSeen
 ) -> tuple[float, float, str]:
-    """Return the least loss, that of the best constant, and the name of the model that has it.
+    """Return the lowest loss, the loss of the best constant, and the name of the best model.
 
     Args:
-        forward: the call of the model.
+        forward: the call to the model.
         rows: inputs and targets.
-        loss: the first call of a loss function.
+        loss: the first call to a loss function.
 
     Raises:
         NotApplicable: it is not known for this loss.
@@ -247,7 +247,7 @@ def _optimum(
 
 
 def _least_squares(forward: Forward, x: Array, y: Array) -> tuple[float, float, str]:
-    """Return the least mean squared error of a linear map with the rank of the model."""
+    """Return the lowest mean squared error of a linear map with the rank of the model."""
     weights, bias = _linear_map(forward)
     rank = int(np.linalg.matrix_rank(weights, tol=RANK_TOLERANCE * _norm(weights)))
     if weights.shape[1] != y.shape[1]:

@@ -39,7 +39,7 @@ class PersonToBeat(Check):
         at most `most_rows` rows.
 
     What to do:
-        - Look at the samples that you got wrong: is their label right?
+        - Look at the samples that you got wrong: are their labels right?
 
     Example:
         mothtrap check --human 20 train.py
@@ -56,7 +56,7 @@ class PersonToBeat(Check):
     most_rows: int = threshold(2000, unit="rows", source="chosen by hand: enough for all classes")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Draw samples of the evaluation data, or of the training data if there is none."""
+        """Draw samples of the evaluation data or, without evaluation data, of the training data."""
         if not subject.asks:
             raise NotApplicable("no --human was given")
         dataset, rows = self._rows(subject)

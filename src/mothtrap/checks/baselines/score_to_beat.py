@@ -109,7 +109,7 @@ class ScoreToBeat(Check):
         )
 
     def _evaluation(self, subject: Subject, ours: Rows) -> Rows:
-        """Return rows of the largest evaluation that has targets, or those of training."""
+        """Return rows of the largest evaluation that has targets, or rows of the training data."""
         others = sorted(subject.of("evaluation"), key=lambda one: -(one.size or 0))
         for other in others:
             rows = tables.read(other, subject, self.most_rows)

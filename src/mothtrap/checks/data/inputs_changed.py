@@ -1,4 +1,4 @@
-"""PRE305: the inputs are others than those of a file of invariants."""
+"""PRE305: the inputs differ from an invariants file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class InputsChanged(ContractCheck):
-    """The inputs differ from those in an invariants file.
+    """The inputs differ from an invariants file.
 
     What it detects:
         Inputs of the data sets whose type, shape, or range has changed since
@@ -99,7 +99,7 @@ class InputsChanged(ContractCheck):
 
 
 def _one_of_each_role(subject: Subject) -> Iterator[DataSet]:
-    """Yield the data set of training, and the largest one of evaluation."""
+    """Yield the training dataset, and the largest evaluation dataset."""
     yield tables.training_set(subject)
     others = subject.of("evaluation")
     if others:
@@ -130,7 +130,7 @@ def _inputs(data: DataSet, subject: Subject) -> Iterator[Input]:
 
 
 def _numbers(array: Array) -> Array:
-    """Return all values of an input; none for text."""
+    """Return all values of an input; empty for text."""
     parts = [np.ravel(one) for one in array] if array.dtype == object else [array.ravel()]
     if any(part.dtype.kind not in "biuf" for part in parts):
         return np.empty(0)

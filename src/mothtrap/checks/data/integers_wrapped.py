@@ -19,7 +19,7 @@ LEVELS = 256
 NEAR = 48
 """Levels between two neighbors of a smooth area; chosen by hand."""
 EDGE = 4
-"""Levels beside a seam that are left out: black and white pixels lie side by side anyway."""
+"""Levels near a seam that are ignored, because black and white pixels are often neighbors."""
 MOST_ROWS = 400
 
 

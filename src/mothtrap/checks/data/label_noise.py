@@ -117,11 +117,12 @@ class LabelNoise(Check):
 
 
 def label_issues(labels: Array, probabilities: Array) -> Array:
-    """Return the places of labels that are likely wrong, ascending.
+    """Return the positions of labels that are likely wrong, in ascending order.
 
-    A row is confidently of a class if the probability of that class is at least its mean over the
-    rows with this label. The label is wrong if the row is confidently of another class, and
-    its own class is not the likeliest. Equals the rule `confident_learning` of cleanlab 2.9.
+    A row belongs to a class with confidence if the probability of the class is at least its mean
+    over the rows with this label. The label is wrong if the row belongs to another class with
+    confidence, and its own class is not the most likely one. Equals the rule `confident_learning`
+    of cleanlab 2.9.
 
     Args:
         labels: Class numbers, 0 to classes - 1, shape (rows,).

@@ -27,13 +27,13 @@ class LabelShift(Check):
         share of labels that would have to change to make the shares equal.
 
     Why it matters:
-        The evaluation measures a different task from the one that the model learns. Usually the
+        The evaluation measures a different task than the model learns. Usually the
         rows are sorted by class, and were split without shuffling.
 
     Fires:
         Warning when at least `warning` of the labels would have to change, or when `unseen` of the
         evaluation labels are of classes that training does not have; a note above `note`. The
-        distance must also be `noise` times that of a random split.
+        distance must also be `noise` times the distance of a random split.
 
     Stays quiet:
         Datasets with fewer than `least_rows` rows; targets that are not class numbers.
@@ -89,7 +89,7 @@ class LabelShift(Check):
             return
         grave = distance >= self.warning or lacking >= self.unseen
         largest = int(np.argmax(np.abs(ours - theirs)))
-        more = f"; training has no row of the classes {tables.named(absent)}" if absent else ""
+        more = f"; training has no rows of the classes {tables.named(absent)}" if absent else ""
         yield Found(
             step=0,
             severity="warning" if grave else "info",

@@ -59,7 +59,7 @@ class OutlierValues(Check):
     often: float = threshold(
         0.01,
         unit="of the rows",
-        source=("chosen by hand: more frequent ones stand for a missing value"),
+        source=("chosen by hand: a more frequent value is a code for missing data"),
     )
     least_rows: int = threshold(100, unit="rows", source="chosen by hand")
 
@@ -116,7 +116,7 @@ class OutlierValues(Check):
 
 
 def _measured(rows: Rows) -> tuple[Array, str]:
-    """Return the table, or the root mean square of each image, and what its values are called."""
+    """Return the table, or the root mean square of each image, and a name for the values."""
     table = tables.columns(rows)
     if table is not None:
         if table.shape[1] > 1 and all(array.dtype.kind in "iu" for array in rows.inputs):

@@ -204,12 +204,12 @@ def _places(part: DataSet) -> Sequence[int]:
 
 
 def _are_parts(subject: Subject) -> bool:
-    """Return whether indices alone decide: all datasets are parts of one."""
+    """Return whether indices alone decide, because all datasets are parts of one dataset."""
     bases = {one.base for one in subject.datasets}
     return len(bases) == 1 and all(one.size is not None for one in subject.datasets)
 
 
 def _repeated(seen: Digested) -> float:
-    """Return the share of rows that have an equal one in their own dataset."""
+    """Return the share of rows that have an equal row in their own dataset."""
     counts = Counter(digest for digest in seen.digests if digest)
     return sum(n for n in counts.values() if n > 1) / max(1, len(seen.digests))

@@ -67,7 +67,7 @@ class ScalesDiffer(Check):
     least_rows: int = threshold(30, unit="rows", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare the inputs of training with those of each evaluation."""
+        """Compare the training inputs with the inputs of each evaluation."""
         others = tables.evaluation_sets(subject)
         ours = tables.read(tables.training_set(subject), subject)
         decided = False
@@ -148,7 +148,7 @@ def _has_numbers(rows: Rows) -> bool:
 
 
 def _pairs(ours: Rows, theirs: Rows) -> Iterable[tuple[int, tuple[Array, Array]]]:
-    """Yield the place and the values of each floating-point input of both."""
+    """Yield the position and the values of each floating-point input of both datasets."""
     for place, pair in enumerate(zip(ours.inputs, theirs.inputs, strict=False)):
         if all(one.dtype.kind == "f" for one in pair) and not _is_mask(pair[0]):
             yield place, pair

@@ -104,7 +104,7 @@ def _by_numbers(table: Array, target: Array) -> Array:
 def _by_classes(table: Array, labels: Array) -> Array:
     """Return the share of each column's variance that lies between classes.
 
-    A column of one class alone counts only if each class but one has such a column.
+    A column that marks a single class counts only if all classes except one have such a column.
     """
     known = np.unique(labels)
     if known.size < 2:
@@ -121,7 +121,7 @@ def _by_classes(table: Array, labels: Array) -> Array:
 
 
 def _squared(table: Array, target: Array) -> Array:
-    """Return the squared correlation of each column with the target; 0 for constant ones."""
+    """Return the squared correlation of each column with the target; 0 for constant columns."""
     centered, other = table - table.mean(0), target - target.mean()
     scale = (centered**2).sum(0) * (other**2).sum()
     return np.where(scale > 0, (centered.T @ other) ** 2 / np.where(scale > 0, scale, 1), 0.0)

@@ -31,10 +31,10 @@ class TargetsOfOtherRows(Check):
         may fall as usual.
 
     Fires:
-        Error when in `share` of the watched batches, and in at least two, the targets are the right
-        ones in another order. At least `rows` rows of a batch must be found in the dataset. Warning
-        when the targets of two loaders or of a `PyDataset` belong to other rows, and agree with the
-        right ones no more often than by chance.
+        Error when in `share` of the watched batches, and in at least two, the targets are correct,
+        but in a different order. At least `rows` rows of a batch must be found in the dataset.
+        Warning when the targets of two loaders or of a `PyDataset` belong to other rows, and agree
+        with the correct targets no more often than by chance.
 
     Stays quiet:
         Batches that are augmented, mixed, or relabeled; datasets with equal rows; streams.
@@ -87,7 +87,7 @@ class TargetsOfOtherRows(Check):
     def _found(
         self, train: DataSet, compared: Sequence[tuple[Array, Array]], targets: Array
     ) -> Iterable[Found]:
-        """Compare the batches of one data set; `targets` are those of its rows."""
+        """Compare the batches of one data set; `targets` are the targets of its rows."""
         differ = [pair for pair in compared if not _is_same(*pair)]
         moved, severity = [pair for pair in differ if _is_reordered(*pair)], Severity.ERROR
         is_apart = train.origin is not None and len(moved) < self.share * len(compared)
@@ -161,14 +161,14 @@ def _is_same(right: Array, given: Array) -> bool:
 
 
 def _is_reordered(right: Array, given: Array) -> bool:
-    """Return whether two arrays have the same rows in another order."""
+    """Return whether two arrays have the same rows in a different order."""
     return bool(np.allclose(_sorted(right), _sorted(given), equal_nan=True))
 
 
 def _are_unrelated(pairs: Sequence[tuple[Array, Array]], targets: Array) -> bool:
-    """Return whether given targets are those of other rows, and agree only by chance.
+    """Return whether given targets belong to other rows, and agree only by chance.
 
-    False if the right target determines the given one, as where classes get other names.
+    False if the right target determines the given target, as when classes are renamed.
     """
     right, given = (
         np.concatenate([one.reshape(-1) for one in part]) for part in zip(*pairs, strict=True)

@@ -34,7 +34,7 @@ class TooFewRows(Check):
 
     What to do:
         - Get more rows, or augment them.
-        - Begin with a model that was trained on other data.
+        - Start from a pretrained model.
         - Use cross-validation: a single small split is not reliable.
 
     Example:

@@ -9,7 +9,7 @@ import numpy as np
 from mothtrap.checks.step import LossSeen
 
 NEAR = 0.03
-"""Relative difference up to which a loss equals that of a known mistake; chosen by hand."""
+"""Relative difference up to which a loss equals the loss of a known mistake; chosen by hand."""
 
 
 def least_loss(loss: LossSeen) -> float:
@@ -81,7 +81,7 @@ def ends_at_zero(loss: LossSeen) -> bool:
 
 
 def known_floor(loss: LossSeen, level: float, right: float = 1.0) -> str:
-    """Name the mistake that explains a final loss; '' if none does.
+    """Name the mistake that explains a final loss; '' if no mistake does.
 
     Args:
         loss: the loss.

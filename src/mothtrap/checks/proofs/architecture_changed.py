@@ -1,4 +1,4 @@
-"""PRE502: the layers are others than those of a file of invariants."""
+"""PRE502: the layers differ from an invariants file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ArchitectureChanged(ContractCheck):
-    """The layers differ from those in an invariants file.
+    """The layers differ from an invariants file.
 
     What it detects:
         Layers that are missing or new, and layers whose type, output shape, or number of parameters
@@ -82,7 +82,7 @@ def _entry(row: LayerRow) -> Layer:
 
 
 def _changes(expected: list[Layer], found: list[Layer]) -> Iterator[str]:
-    """Yield what differs between two tables of layers, in words."""
+    """Yield the differences between two tables of layers, in words."""
     before, now = ({one.name: one for one in rows} for rows in (expected, found))
     for name, old in before.items():
         new = now.get(name)

@@ -117,7 +117,7 @@ class BatchMixing(Check):
 
 
 def _relates_rows(inputs: Mapping[str, Array], rows: int) -> bool:
-    """Return whether a matrix of the inputs says which rows of another one are neighbors."""
+    """Return whether an input matrix defines which rows of another input are neighbors."""
     tables = [one for one in inputs.values() if one.ndim > 1 and len(one) == rows]
     square = [one for one in tables if one.shape == (rows, rows) and (one >= 0).all()]
     return len(tables) > 1 and any(_is_adjacency(one != 0) for one in square)
@@ -130,7 +130,7 @@ def _is_adjacency(edges: Array) -> bool:
 
 
 def _is_causal_mask(array: Array) -> bool:
-    """Return whether a square matrix has one value above its diagonal, and another one below it."""
+    """Return whether a square matrix has different constants above and below its diagonal."""
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         return False
     above, below = array[np.triu_indices_from(array, 1)], array[np.tril_indices_from(array, -1)]

@@ -206,12 +206,12 @@ class CannotOverfit(Check):
             limits = "the model limits its own confidence"
             return "info", f"every prediction is right by then, so {limits}"
         why = "no other learning rate, regularization, or optimizer helps"
-        why += self._whose_fault(subject, step)
+        why += self._locate_fault(subject, step)
         stuck = first - level < self.unchanged * first
         sure = loss is not None and (ends_at_zero(loss) or stuck)
         return "error" if sure else "warning", why
 
-    def _whose_fault(self, subject: Subject, step: Step) -> str:
+    def _locate_fault(self, subject: Subject, step: Step) -> str:
         """Train the predictions instead of the weights; return the conclusion in words."""
         if subject.left_s < 2.0:
             return ""

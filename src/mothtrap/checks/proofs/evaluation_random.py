@@ -28,7 +28,7 @@ class EvaluationRandom(Check):
 
     Fires:
         Warning when two calls in evaluation mode differ by more than `least` with different random
-        states, but not with the same ones. The message names the first layer whose output differs.
+        states, but not with equal states. The message names the first layer whose output differs.
 
     Stays quiet:
         Models that draw noise, such as variational autoencoders, get a note. Only values that are

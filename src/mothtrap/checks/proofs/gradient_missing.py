@@ -120,7 +120,7 @@ class GradientMissing(Check):
 
 
 def _constant(forward: Forward) -> tuple[str, str]:
-    """Return name and type of the first layer whose output is one value; empty without one.
+    """Return the name and type of the first layer with constant output; empty without such a layer.
 
     The result of a normalization has a range of about 1, unless it has only rounding errors.
     """

@@ -133,7 +133,7 @@ class InitialLoss(Check):
         """Return whether inputs, weights, or biases are too large, in words, and the advice.
 
         Args:
-            forward: the call of the model.
+            forward: the call to the model.
             numbers: predictions of a regression.
         """
         sizes = [] if forward is None else [_size(array) for array in forward.inputs.values()]
@@ -180,7 +180,7 @@ def _guessing(loss: LossSeen, least_rows: int) -> tuple[float, float]:
 
 
 def _mean_entropy(loss: LossSeen) -> float | None:
-    """Return the entropy of the mean predicted distribution; None if there is none."""
+    """Return the entropy of the mean predicted distribution; None without a distribution."""
     if not loss.has_classes or loss.prediction.ndim < 2:
         return None
     scores = np.moveaxis(loss.prediction.astype(float), 1, -1).reshape(-1, loss.classes)

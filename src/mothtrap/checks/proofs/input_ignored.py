@@ -1,4 +1,4 @@
-"""PRE105: training on constant inputs gives the same loss as training on the real ones."""
+"""PRE105: training on constant inputs gives the same loss as training on the real inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLIND = Change(inputs="constant", regularized=False)
 
 @dataclass(frozen=True)
 class InputIgnored(Check):
-    """Training on constant inputs gives the same loss as training on the real ones.
+    """Training on constant inputs gives the same loss as training on the real inputs.
 
     What it detects:
         A script that learns just as much when all rows of a batch have the same input.
@@ -177,7 +177,7 @@ def _entropy(loss: LossSeen, rows: int) -> float:
     """Return the lowest loss without inputs: the entropy of the labels at each place of a sequence.
 
     Args:
-        loss: 0 is returned for one without classes.
+        loss: 0 is returned for a loss without classes.
         rows: rows of the batch; the targets of sequences may be joined, row after row.
     """
     if not loss.has_classes:

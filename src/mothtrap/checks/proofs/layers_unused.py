@@ -1,4 +1,4 @@
-"""PRE501: the layers of the model, and those that no step uses."""
+"""PRE501: the layers of the model, and the layers that no step uses."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _inputs(subject: Subject) -> Iterator[LayerRow]:
 
 
 def _loss(subject: Subject) -> Iterator[LayerRow]:
-    """Yield a row for the loss, if its call was seen."""
+    """Yield a row for the loss, if its call was observed."""
     loss = subject.step.loss
     if loss is not None:
         yield LayerRow(part="loss", name=loss.location or "", kind=loss.operation)

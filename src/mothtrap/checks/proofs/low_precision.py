@@ -1,4 +1,4 @@
-"""PRE110: outputs or gradients differ from those in float64."""
+"""PRE110: outputs or gradients differ from their float64 values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 NEGLIGIBLE = 1e-4
-"""A gradient shorter than this share of the longest one is noise: the gradient of a bias before a
-batch normalization is 0 except for rounding. Chosen by hand."""
+"""A gradient whose norm is below this share of the largest norm is noise: the gradient of a bias
+before a batch normalization is 0 except for rounding. Chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LowPrecision(Check):
 
     What it detects:
         A layer whose gradient, in the precision of the script, has a different direction than the
-        gradient in float64, and outputs of the model that differ from those in float64.
+        gradient in float64, and outputs of the model that differ from the float64 outputs.
 
     Why it matters:
         Rounding errors are larger than the signal: sums of many small terms, differences of large
@@ -103,7 +103,7 @@ class LowPrecision(Check):
                 step=0,
                 severity="warning",
                 message=f"the outputs of {subject.forward.model} differ by {rounded:.2g} standard "
-                f"deviations from those in float64 (limit {self.outputs:g})",
+                f"deviations from the float64 outputs (limit {self.outputs:g})",
                 location=subject.forward.location,
                 evidence={"change": rounded},
             )
@@ -114,7 +114,7 @@ def _are_comparable(exact: Array, usual: Array) -> bool:
 
 
 def _cosines(own: Mapping[str, Array], exact: Mapping[str, Array]) -> Iterable[tuple[str, float]]:
-    """Yield the cosine of each gradient with the exact one; NaN for one that is not finite."""
+    """Yield the cosine of each gradient with the exact one; NaN if it is not finite."""
     lengths = {name: float(np.linalg.norm(true)) for name, true in exact.items()}
     longest = max(filter(np.isfinite, lengths.values()), default=0.0)
     for name, true in exact.items():

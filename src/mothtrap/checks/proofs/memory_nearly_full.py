@@ -17,7 +17,7 @@ from mothtrap.core.thresholds import threshold
 REPEATS = (1, 2, 4, 8)
 """Sizes of a trial's batch, in batches of the script; chosen by hand."""
 STEPS = 2
-"""Steps of a trial: the optimizer has its state after the first one."""
+"""Number of steps of a trial: the optimizer has its state after the first step."""
 MIB = 1 << 20
 NOISE = 2 * MIB
 """Memory that a step may take more or less by chance; chosen by hand."""

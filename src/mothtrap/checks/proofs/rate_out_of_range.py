@@ -1,4 +1,4 @@
-"""PRE207: the learning rate is far from those with which the loss falls."""
+"""PRE207: the learning rate is far from the rates with which the loss falls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST, GROWTH, SWEPT = 1e-4, 1.2, 100
 """A sweep begins at this share of the script's learning rate, and multiplies it by the growth in
 each of these steps. So it ends at 8,000 times the script's rate. Chosen by hand."""
 ORDERS = (10, 7, 4)
-"""Batches that a sweep repeats: each one gives another order."""
+"""Batches that a sweep repeats, each in a different order."""
 WINDOW = 5
 """Steps whose median is compared, since batches differ; chosen by hand."""
 
@@ -229,7 +229,7 @@ def _level(losses: Array) -> float:
 
 
 def _first(step: Step, losses: Array) -> float:
-    """Return the loss before the training, or at the start of the trial if that one is lower."""
+    """Return the loss before training, or the loss at the start of the trial if it is lower."""
     begin = float(losses[0]) if np.isfinite(losses[0]) else np.inf
     known = step.loss is not None and step.loss.alone and np.isfinite(step.loss.value)
     return min(begin, step.loss.value) if step.loss is not None and known else begin

@@ -1,4 +1,4 @@
-"""PRE203: a resumed training differs from one that continued."""
+"""PRE203: a resumed training run differs from an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ResumeDiffers(Check):
-    """A resumed training run differs from an uninterrupted one.
+    """A resumed training run differs from an uninterrupted run.
 
     What it detects:
         Weights, tensors of the optimizer such as Adam's moments, or learning rates that differ
@@ -115,6 +115,6 @@ def _moments(before: StepState, after: StepState) -> str:
 
 
 def _differing(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of digests that differ; missing ones count."""
+    """Return the number of digests that differ; missing digests count as different."""
     pairs = sum(a != b for a, b in zip(one, other, strict=False))
     return pairs + abs(len(one) - len(other))

@@ -61,7 +61,7 @@ class RunTakesLong(Check):
     least_step_s: float = threshold(0.02, unit="seconds", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Measure the steps of a second start, and count those of the whole run."""
+        """Measure the steps of a second start, and count the steps of the whole run."""
         if subject.starts is None:
             raise NotApplicable(subject.missing.get("trials") or CANNOT_START)
         second = subject.starts().second

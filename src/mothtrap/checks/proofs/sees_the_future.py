@@ -32,8 +32,8 @@ class SeesTheFuture(Check):
 
     Fires:
         Error when an output at a position changes by more than `least`, and the target at that
-        position is the input at a later one. The check replaces the end of the sequence at three
-        positions, in evaluation mode.
+        position is the input at a later position. The check replaces the end of the sequence at
+        three positions, in evaluation mode.
 
     Stays quiet:
         Targets that are not the shifted inputs; classification of sequences.
@@ -124,7 +124,7 @@ def _in_rows(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _axes_of_steps(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes that may hold the steps of sequences; `shape` is that of the tokens.
+    """Return the axes that may be the steps of sequences; `shape` is the shape of the tokens.
 
     Steps are on the axis after the rows, on the last axis (convolutions), on the last but one
     (weights of attention, of which the last axis is attended to), or before the rows (recurrent
@@ -142,7 +142,7 @@ def _axes_of_steps(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _change_before(position: int, before: Array, after: Array, axes: tuple[int, ...]) -> float:
     """Return the largest change before a position, in standard deviations.
 
-    With several axes of the same size, the one with the smallest change is that of the steps.
+    With several axes of the same size, the axis with the smallest change is the axis of the steps.
     """
     difference = np.abs(after - before)
     spread = float(before.std()) or 1.0
@@ -163,8 +163,8 @@ def _other(tokens: Array) -> Array:
 def _shifted(forward: Forward, loss: LossSeen, target: Array | None) -> str:
     """Return the path of the input whose next step is the target.
 
-    Targets that the loss ignores, such as padding, are left out. `target` is that of the step whose
-    inputs `forward` has, if it is known; `loss` may be of an earlier step.
+    Targets that the loss ignores, such as padding, are left out. `target` is the target of the step
+    whose inputs `forward` has, if it is known; `loss` may be of an earlier step.
 
     Raises:
         NotApplicable: there is none.

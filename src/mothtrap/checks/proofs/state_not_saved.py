@@ -78,7 +78,7 @@ class StateNotSaved(Check):
             step=0,
             severity="warning",
             message=f"{forward.model}.state_dict() does not contain "
-            f"{', '.join(list(lost)[: self.max_named])}{more}: with their first values, "
+            f"{', '.join(list(lost)[: self.max_named])}{more}: with their initial values, "
             f"the outputs differ by {max(lost.values()):.2g} standard deviations",
             layers=tuple(lost),
             location=forward.location,

@@ -10,10 +10,11 @@ from mothtrap.core.fact import Fact
 class CaptureChanged(Fact, frozen=True, kw_only=True, tag=True):
     """A change of what is captured while the job runs: by request, or automatically.
 
-    It applies from `from_step` on. `collections` are those that are active since then, by name;
-    `added` contains the settings of new ones (see `core.config.given`). `error` says why nothing
-    was changed. `request` is empty if there was no request: a script under `mothtrap run` passed
-    collections to `mothtrap.watch`, or the steps of an earlier request have passed.
+    It applies from `from_step` on. `collections` are the names of the collections that are active
+    since then; `added` contains the settings of new collections (see `core.config.given`). `error`
+    is the reason if nothing was changed. `request` is empty if there was no request: a script under
+    `mothtrap run` passed collections to `mothtrap.watch`, or the steps of an earlier request have
+    passed.
     """
 
     request: str
@@ -29,8 +30,8 @@ class Thinned(Fact, frozen=True, kw_only=True, tag=True):
     Missing data was not inspected, so it says nothing about the training. `step` is the first
     skipped step that was not yet reported, `last_step` the last one; steps between them that have
     values were captured. `what` is the reason for the capture, in words; `kinds` and `statistics`
-    are what would have been captured. `count` of `due` captures were skipped; the numbers of all
-    such facts with the same `what` add up.
+    describe the skipped data. `count` of `due` captures were skipped; the numbers of all such facts
+    with the same `what` add up.
     """
 
     last_step: int
@@ -42,7 +43,7 @@ class Thinned(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
-    """Steps that were not observed at all because they are too short for the `overhead` budget.
+    """Steps that were not observed because they are too short for the `overhead` budget.
 
     The steps from `step` to `last_step` took `seconds`. The first 64 steps of a process are always
     watched, and no loss in the others was NaN or infinite. `losses` contains the loss of each step

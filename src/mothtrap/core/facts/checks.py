@@ -22,7 +22,7 @@ class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
         name: path of the layer in the model.
         kind: class of the layer.
         output: shape of its first output, with the batch dimension; empty if it was not called.
-        parameters: number of its parameters, without those of layers inside it.
+        parameters: number of its parameters, without the parameters of its sublayers.
         trained: True if its parameters require a gradient.
         gradient: `none`, `zero`, or `some`, as observed; empty without parameters.
         multiplications: number of multiplications for the batch; 0 if unknown.
@@ -45,8 +45,8 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
         code: code of the check.
         state: `done` if the check could decide; otherwise the reason is in `reason`.
         reason: one sentence; empty if `done`.
-        passed: the result of a passed check, in a few words ("rows are independent"); empty if
-            the check found something.
+        passed: short result of a passed check ("rows are independent"); empty if the check reported
+            a finding.
         found: findings of the check.
         figures: measured numbers by name, shown with the result.
         layers: the table of layers; empty for all checks except PRE501.

@@ -53,9 +53,9 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
 class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
     """The same samples of a loader have different values in each pass, by a constant factor.
 
-    In pass `passes`, the values of `tensor` were `scale` times those of the previous pass plus a
-    constant (`offset`, in standard deviations), for all `samples` that were compared. The same was
-    true in the pass before. `first_step` is the step at which the first changed pass began.
+    In pass `passes`, the values of `tensor` were `scale` times the values of the previous pass plus
+    a constant (`offset`, in standard deviations), for all `samples` that were compared. The same
+    was true in the pass before. `first_step` is the step at which the first changed pass began.
     """
 
     loader: str
@@ -125,15 +125,15 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
 class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     """Number of rows of an evaluation's inputs that are bit-identical to rows trained on.
 
-    `source` is the loader's label, or describes the calls of the model. `train_rows` is the number
-    of distinct training rows, `eval_rows` that of evaluation rows; `shared` of these also occur in
-    training. `expected_share` is the share expected by chance, estimated from how often rows are
-    equal within a training batch. `copied`: the shared rows include rows that occur several times,
-    although they are too far from all others to be equal by chance. `share_of_all` is the share of
-    the evaluation's rows that were trained on, counting duplicates; None in older runs. `earlier`:
-    they were trained on in an earlier training run of the same model, whose weights were kept.
-    `own_dataset`: the rows come from a loader whose dataset is another object than that of the
-    training loader.
+    `source` is the loader's label, or describes the calls to the model. `train_rows` and
+    `eval_rows` are the numbers of distinct training and evaluation rows; `shared` of these also
+    occur in training. `expected_share` is the share expected by chance, estimated from how often
+    rows are equal within a training batch. `copied`: the shared rows include rows that occur
+    several times, although they are too far from all others to be equal by chance. `share_of_all`
+    is the share of the evaluation's rows that were trained on, counting duplicates; None in older
+    runs. `earlier`: they were trained on in an earlier training run of the same model, whose
+    weights were kept. `own_dataset`: the rows come from a loader whose dataset is not the same
+    object as the dataset of the training loader.
     """
 
     module: str
@@ -184,9 +184,9 @@ class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
 
     One entry per optimizer step in `steps`: for a class loss the number of targets per class in
     `counts` (with neighboring classes combined if there are many), otherwise the number, mean and
-    variance of the targets in `moments`; the other field is empty. `sampler` is that of the loader
-    whose batches were trained on, None without a loader. `loaded`: the loss keeps no target, so
-    they are the last tensor of the loader's batches.
+    variance of the targets in `moments`; the other field is empty. `sampler` is the sampler of the
+    training loader, None without a loader. `loaded`: the loss keeps no target, so they are the last
+    tensor of the loader's batches.
     """
 
     site: str

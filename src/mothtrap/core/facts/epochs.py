@@ -8,12 +8,12 @@ from mothtrap.core.fact import Fact
 class EpochMetrics(Fact, frozen=True, kw_only=True, tag=True):
     """Metrics of one epoch that a framework's loop reports; the epoch ended before `step`.
 
-    `fit` is a label of the line that trains; `epoch` counts from 0. `values` contains means over
-    the epoch of metrics on the training data, and `held_out` those of the validation after it, if
-    any, both by the metric's name. `loss` is the one that is minimized. A metric is in
-    `higher_is_better` or `lower_is_better` if the direction is known.
-    `weighted`: `fit` received weights of rows or classes. `output_losses`: names of the values that
-    are losses of single outputs of the model, before they are weighted and added.
+    `fit` is a label of the line that trains; `epoch` counts from 0. By name of the metric, `values`
+    contains the means over the epoch on the training data, and `held_out` the values of the
+    following validation, if any. `loss` is the metric that is minimized. A metric is in
+    `higher_is_better` or `lower_is_better` if the direction is known. `weighted`: `fit` received
+    weights of rows or classes. `output_losses`: names of the values that are losses of single
+    outputs of the model, before they are weighted and added.
     """
 
     fit: str

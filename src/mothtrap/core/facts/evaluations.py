@@ -13,12 +13,11 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     An evaluation is work of a model in training that runs without a graph between two optimizer
     steps. `site` is a label of the call site: the line of the loss, and the line that called the
     enclosing function. `value` is the mean over the rows of all `calls`, per row even if the loss
-    was summed. `number` counts evaluations of the site from 0; `first` and `best` refer to all of
-    them so far, and the best one was at `best_step`. `guess` is the loss of the best constant
-    prediction; None = unknown.
-    `label_counts`: hard targets of each class 0, 1 ..., None = unknown or no classes.
-    `train_losses`: mean of each loss series (by label) over the steps since the site's previous
-    evaluation; empty before the first step.
+    was summed. `number` counts evaluations of the site from 0; `first` and `best` refer to all
+    evaluations so far, and the best evaluation was at `best_step`. `guess` is the loss of the best
+    constant prediction; None = unknown. `label_counts`: hard targets of each class 0, 1 ..., None =
+    unknown or no classes. `train_losses`: mean of each loss series (by label) over the steps since
+    the site's previous evaluation; empty before the first step.
     """
 
     site: str
@@ -55,11 +54,10 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 
     `forwards` is the number of forward passes. `trains`: it was in training mode. `dropouts` and
     `norms` are paths of its dropouts and batch norms that behaved as in training, at most 8 of
-    each.
-    `labelled`: losses were computed from targets after its first forward pass. `repeated`: the same
-    input was passed twice in a row. `number` counts the evaluations of the module from 0, and
-    `steps` the training steps since the previous one. `output_shape` is the shape of its only
-    output; None if it has several.
+    each. `labelled`: losses were computed from targets after its first forward pass. `repeated`:
+    the same input was passed twice in a row. `number` counts the evaluations of the module from 0,
+    and `steps` the training steps since the previous evaluation. `output_shape` is the shape of its
+    only output; None if it has several.
     """
 
     module: str
@@ -79,7 +77,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
     """A copy of a trained model ran without a graph after `step` steps.
 
-    `digest` is that of its weights. `location` is the line of the call.
+    `digest` is the digest of its weights. `location` is the line of the call.
     """
 
     module: str
@@ -126,11 +124,11 @@ class EqualViews(Fact, frozen=True, kw_only=True, tag=True):
 class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     """The mode in which a module runs in training steps, from `step` on.
 
-    Reported at the first step and after each lasting change.
-    `trains`: it is in training mode. `dropouts` and `norms` are paths of its dropouts (probability
-    above 0) and batch norms (with their own statistics); `sleeping` are those of them that behave
-    as in evaluation, at most 8 of each. `rates` contains the drop rate of each of `dropouts`; empty
-    in older runs. `location` is the line that created the module. If the module is not in training
+    Reported at the first step and after each lasting change. `trains`: it is in training mode.
+    `dropouts` and `norms` are paths of its dropouts (probability above 0) and batch norms (with
+    their own statistics); `sleeping` lists the dropouts and batch norms that behave as in
+    evaluation, at most 8 of each. `rates` contains the drop rate of each of `dropouts`; empty in
+    older runs. `location` is the line that created the module. If the module is not in training
     mode, it is the only line that calls `eval()`, or the line that calls the module without the
     flag.
     """
@@ -186,7 +184,7 @@ class EvaluationNorms(Fact, frozen=True, kw_only=True, tag=True):
 class NormAverages(Fact, frozen=True, kw_only=True, tag=True):
     """The slowest trained batch norm whose running averages started at their initial values.
 
-    Evaluations use running averages. Those of `module` have included `updates` batches up to
+    Evaluations use running averages. The averages of `module` have included `updates` batches up to
     `step`, each with the weight `momentum` (as in PyTorch: the weight of the new batch), and
     include about `per_step` more in each later step.
     """

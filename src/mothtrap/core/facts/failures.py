@@ -10,10 +10,11 @@ class ScriptFailed(Fact, frozen=True, kw_only=True, tag=True):
 
     `kind` is `shape`, `dtype`, `device`, `type`, `index`, `label`, `graph`, `memory`, `data`, or
     `other` if only the place is known. `error` is its type and its first line, shortened.
-    `sentence` says what failed, what input it got, what it needs, and where the input came from.
-    `module` is the path of the module that failed, or in whose forward pass it happened. `inputs`
-    are the inputs of the failed operation, and `batch` describes the origin of the data. `location`
-    is the line of the user's own code that was running. `fixes` lists the most likely fix first.
+    `sentence` describes the failed operation, its input, the expected input, and the origin of the
+    input. `module` is the path of the module that failed, or in whose forward pass it happened.
+    `inputs` are the inputs of the failed operation, and `batch` describes the origin of the data.
+    `location` is the line of the user's own code that was running. `fixes` lists the most likely
+    fix first.
     """
 
     kind: str

@@ -11,11 +11,11 @@ class StepGuarded(Fact, frozen=True, kw_only=True, tag=True):
     """A step with a fault, and the guard's action.
 
     `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not), `refused`
-    (the script itself did not apply it).
-    `fault` is `loss`, `gradient` (not finite), `norm` (of the gradients, too large) or `worker`
-    (bad on another worker); `reason` describes it in words. `parameters` are those whose gradients
-    are affected, nearest to the loss first, at most a few of `concerned`. `optimizers` are those
-    that did not step; `applied` are other optimizers of the step that had already stepped.
+    (the script itself did not apply it). `fault` is `loss`, `gradient` (not finite), `norm` (of the
+    gradients, too large) or `worker` (bad on another worker); `reason` describes it in words.
+    `parameters` are those whose gradients are affected, nearest to the loss first, at most a few of
+    `concerned`. `optimizers` are the optimizers that did not step; `applied` are other optimizers
+    of the step that had already stepped.
     """
 
     action: Literal["reported", "skipped", "stopped", "raised", "refused"]

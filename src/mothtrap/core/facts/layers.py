@@ -32,7 +32,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
         cut_at: line that detached the tensor, if layers with a graph ran before it in the forward
             pass and the tensor is not an input of the root.
         computed: judging by its size, the tensor is neither an input of the root module nor several
-            inputs joined, so the model computed it, such as an embedding of a time.
+            concatenated inputs, so the model computed it, such as an embedding of a time.
     """
 
     layer: str
@@ -190,8 +190,9 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
 class AttentionAxis(Fact, frozen=True, kw_only=True, tag=True):
     """The softmax of an attention runs over an axis over which the values are not summed.
 
-    Its scores have the `shape`, and `axis` is that of the softmax: 0, the batch, or 1 of 4, the
-    heads. `location` is the line of the softmax if there is only one, otherwise that of the loss.
+    Its scores have the `shape`, and `axis` is the axis of the softmax: 0, the batch, or 1 of 4, the
+    heads. `location` is the line of the softmax if there is only one, otherwise the line of the
+    loss.
     """
 
     shape: tuple[int, ...]

@@ -30,27 +30,26 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     prediction, the target and the unreduced result; None = unknown. `classes` is the size of the
     class axis of a class loss. `reduction` is `mean`, `sum` or `none`. `above` lists the first
     operations on the way from the root of the backward pass to the loss, beginning at the root,
-    without those of a gradient scaler; None = unknown. `softmax_sizes`: sizes of the axes of the
-    (log-)softmaxes before the loss, its own and others directly before it, nearest first. `alone`:
-    no other trained part contributes to the loss; None if unknown. Fields below `location` need
-    values and are sampled; None = not inspected. `rows_are_probabilities`: rows of the prediction
-    sum to 1, lie in [0, 1] and differ. `label_counts`: hard targets per class in this call,
-    ascending class.
-    `prediction_spread`: standard deviation over rows of the class probabilities (for
-    binary losses of the probability), averaged over classes: 0 = the same for all rows.
-    `model_inputs`: types of the tensors that the model was called with.
-    `function` is the framework's own name of the loss. `predicts_probabilities`: it expects
-    probabilities instead of logits. `predicted_least` and `predicted_greatest` are the extremes of
-    the finite predictions. `made_at`: the only line that calls the softmax or sigmoid before the
-    loss or, if `looks_ahead` is set, the attention. `looks_ahead`: the layer through which a
-    position of a sequence depends on later positions, `attention` or `recurrent`; `causal` if there
-    is none; `""` if unknown. `negated`: this operation is subtracted from the loss; None if its
-    sign is unknown. `complete`: the loss consists of loss operations only; None if unknown.
-    `optimistic`: the loss is the more favorable of two values, and this is one of them; None if
-    there are no two values. `swapped`: the argument passed as the target is computed from weights,
-    and the prediction is not. `taken_back`: the `softmax` or `sigmoid` before a loss of logits for
-    which the framework passes its input to the loss instead of its output. `chosen_at`: the line
-    that selects the loss, if it is not `location`, the line that computes it.
+    without the operations of a gradient scaler; None = unknown. `softmax_sizes`: sizes of the axes
+    of the (log-)softmaxes in the loss or directly before it, nearest first. `alone`: no other
+    trained part contributes to the loss; None if unknown. Fields below `location` need values and
+    are sampled; None = not inspected. `rows_are_probabilities`: rows of the prediction sum to 1,
+    lie in [0, 1] and differ. `label_counts`: hard targets per class in this call, ascending class.
+    `prediction_spread`: standard deviation over rows of the class probabilities (for binary losses
+    of the probability), averaged over classes: 0 = the same for all rows. `model_inputs`: types of
+    the tensors that the model was called with. `function` is the framework's own name of the loss.
+    `predicts_probabilities`: it expects probabilities instead of logits. `predicted_least` and
+    `predicted_greatest` are the extremes of the finite predictions. `made_at`: the only line that
+    calls the softmax or sigmoid before the loss or, if `looks_ahead` is set, the attention.
+    `looks_ahead`: the layer through which a position of a sequence depends on later positions,
+    `attention` or `recurrent`; `causal` if there is none; `""` if unknown. `negated`: this
+    operation is subtracted from the loss; None if its sign is unknown. `complete`: the loss
+    consists of loss operations only; None if unknown. `optimistic`: the loss is the more favorable
+    of two values, including this one; None for a single value. `swapped`: the argument passed as
+    the target is computed from weights, and the prediction is not. `taken_back`: the `softmax` or
+    `sigmoid` before a loss of logits for which the framework passes its input to the loss instead
+    of its output. `chosen_at`: the line that selects the loss, if it is not `location`, the line
+    that computes it.
     """
 
     operation: str
@@ -90,23 +89,23 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `count` targets were inspected, of type `dtype`; `least`, `greatest` and `mean` refer to the
     finite targets that are not ignored. `ignored_share` is the share of labels that the loss is set
     to ignore. `outside_share` is the share of targets that the last operation before the loss
-    cannot produce, such as negative ones after a ReLU. `weighted`: the loss weights classes, each
-    by its number in `class_weights`, or by 1. `class_weights` is empty if weights are unknown or
-    too many. `input_offsets`: every k for which the targets equal the integer inputs of the model k
-    positions later, as far as known; None if targets and inputs are not aligned. 2 and -1 are only
-    tried if 0 and 1 do not fit.
-    `sequences`: number and length of the sequences of tokens whose next tokens are the targets.
-    `decoded`: of several token inputs, the one that was embedded last equals the targets at the
-    same positions, so a decoder receives its own targets. `telling_columns`: columns of the model's
-    input, each of which alone reveals the target. `columns`: number of columns of the input.
-    `by_position`: an example has several labels: the output of the model has more axes than the
-    prediction passed to the loss. `confusion`: labels (rows) against predicted classes, row by row,
-    for at most 20 classes; empty for tokens. `normalized`: exponentials of the prediction's rows
-    sum to 1, as for log-probabilities. `row_sums`: smallest and largest sum of a row of labels that
-    has 0 or 1 for each class. `endings`: for sequences that predict their next token and are
-    shorter than others of the batch: their number, the most frequent last label and its rows, the
-    most frequent token after it, which is not a label, and its rows. `padding`: the label that pads
-    sequences at their ends and counts in the loss, and its share of the labels.
+    cannot produce, such as negative targets after a ReLU. `weighted`: the loss weights classes,
+    each by its number in `class_weights`, or by 1. `class_weights` is empty if weights are unknown
+    or too many. `input_offsets`: every k for which the targets equal the integer inputs of the
+    model k positions later, as far as known; None if targets and inputs are not aligned. 2 and -1
+    are only tried if 0 and 1 do not fit. `sequences`: number and length of the sequences of tokens
+    whose next tokens are the targets. `decoded`: of several token inputs, the last embedded input
+    equals the targets at the same positions, so a decoder receives its own targets.
+    `telling_columns`: columns of the model's input, each of which alone reveals the target.
+    `columns`: number of columns of the input. `by_position`: an example has several labels: the
+    output of the model has more axes than the prediction passed to the loss. `confusion`: labels
+    (rows) against predicted classes, row by row, for at most 20 classes; empty for tokens.
+    `normalized`: exponentials of the prediction's rows sum to 1, as for log-probabilities.
+    `row_sums`: smallest and largest sum of a row of labels that has 0 or 1 for each class.
+    `endings`: for sequences that predict their next token and are shorter than others of the batch:
+    their number, the most frequent last label and its rows, the most frequent token after it, which
+    is not a label, and its rows. `padding`: the label that pads sequences at their ends and counts
+    in the loss, and its share of the labels.
     """
 
     dtype: str
@@ -135,8 +134,8 @@ class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Arguments of a loss call whose exception ended the script.
 
     `operation` as in `LossCall`; `least` and `greatest` are the extremes of the targets,
-    `predicted_least` and `predicted_greatest` those of the predictions; None if they can no longer
-    be read.
+    `predicted_least` and `predicted_greatest` the extremes of the predictions; None if they can no
+    longer be read.
     """
 
     operation: str
@@ -165,8 +164,8 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
     """A term of a loss that trained nothing in any sampled step, while another term did.
 
     `term` is its source text, and `values` are its values at the `looks` inspections. In
-    `without_graph` of them it had no graph. In the others it reached parameters, but none that the
-    `optimizers` (their classes) updated. `location` is the line that adds it.
+    `without_graph` of them it had no graph. In the other steps it reached parameters, but no
+    parameter that the `optimizers` (their classes) updated. `location` is the line that adds it.
     """
 
     term: str
@@ -183,7 +182,7 @@ class MixedAxes(Fact, frozen=True, kw_only=True, tag=True):
     In `mixed` of `looks` inspected backward passes of a line, a tensor of shape `given` was viewed
     with the shape `became`. If `targets` is true, the prediction of shape `given` and targets of
     shape `became` were both flattened. `location` is the line of the view if there is only one,
-    otherwise that of the loss.
+    otherwise the line of the loss.
     """
 
     looks: int
@@ -212,9 +211,9 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
 
     In `trained` of `looks` inspected backward passes of a line, the target was a number plus a
     weighted prediction (`reward + gamma * value`), and its gradient changed parameters that were
-    updated. In `idle` of them it reached parameters, but none that the prediction reaches or that
-    was updated. In `advantages` of them the loss was a log probability times an advantage whose
-    gradient changed parameters that were updated. `location` is the line of the loss.
+    updated. In `idle` of them it reached parameters, but no parameter that the prediction reaches
+    or that was updated. In `advantages` of them the loss was a log probability times an advantage
+    whose gradient changed parameters that were updated. `location` is the line of the loss.
     """
 
     looks: int
@@ -240,10 +239,10 @@ class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class MarginLoss(Fact, frozen=True, kw_only=True, tag=True):
-    """Sampled values of a loss that keeps distances apart by a margin.
+    """Sampled values of a loss that separates distances by a margin.
 
-    `loss` is the class of its module, `calls` the number of its calls so far, and `values` are
-    those sampled since the previous report. `location` is the line of the latest call.
+    `loss` is the class of its module, `calls` the number of its calls so far, and `values` are the
+    values sampled since the previous report. `location` is the line of the latest call.
     """
 
     loss: str

@@ -1,4 +1,4 @@
-"""Facts about modules and parameters: whether gradients reach them, frozen ones, numeric range."""
+"""Facts about modules and parameters: gradients that reach them, freezing, numeric range."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     `parameters` are their names, and `elements` their size; `share` is their share of all elements
     in the optimizer. `own_steps` is the number of the optimizer's steps so far; 0 = the module was
     reported before, and has been reached since. Calls of the module are counted from the second
-    step of its optimizer: `runs` in forward passes with a graph, `runs_without_graph` in those of
-    them whose output did not require a gradient, `runs_in_checkpoint` in those of these that were
+    step of its optimizer: `runs` in forward passes with a graph, `runs_without_graph` in forward
+    passes with a graph whose output required no gradient, `runs_in_checkpoint` in such passes
     inside a reentrant checkpoint whose inputs need no gradient, and `runs_in_evaluation` in forward
     passes without a graph; `calls_are_seen` is False if its calls are not visible. `upstream`: it
     ran before every module that was reached. `detached_before`: the module that was called with its
@@ -64,9 +64,9 @@ class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
     """Parts of a trained model that do not require a gradient, in elements.
 
     `untouched` is the number of frozen elements that look like the framework's initial values,
-    `judged` the number of those for which this can be determined. `modules` are some of the
-    untouched ones, largest first.
-    `unowned`: they are not frozen by the script, but are in no optimizer.
+    `judged` the number of elements for which this can be determined. `modules` are some of the
+    untouched modules, largest first. `unowned`: they are not frozen by the script, but are in no
+    optimizer.
     """
 
     root: str

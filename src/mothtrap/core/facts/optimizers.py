@@ -71,9 +71,9 @@ class UpdateDirection(Fact, frozen=True, kw_only=True, tag=True):
 class OpposedOptimizers(Fact, frozen=True, kw_only=True, tag=True):
     """Two optimizers update the same parameters in turn, and their gradients were compared.
 
-    `narrow` holds `shared` parameters. `wide` holds `parameters`: all of these, and others. Over
-    `looks` pairs of steps, `cosine` is the largest cosine between their gradients, and `mean` the
-    mean. `location` is the line that created one of them.
+    `narrow` holds `shared` parameters. `wide` holds `parameters`: all shared parameters, and
+    others. Over `looks` pairs of steps, `cosine` is the largest cosine between their gradients, and
+    `mean` the mean. `location` is the line that created one of them.
     """
 
     wide: str
@@ -121,9 +121,9 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class IdleOptimizer(Fact, frozen=True, kw_only=True, tag=True):
-    """None of an optimizer's parameters has had a gradient for several consecutive steps.
+    """No parameter of an optimizer has had a gradient for several consecutive steps.
 
-    `own_steps` is the number of such steps among those inspected; `since` is the first of them,
+    `own_steps` is the number of such steps among the inspected steps; `since` is the first of them,
     None in older runs. `parameters` is the number of its parameters. For `twins` of these, a
     parameter of the same shape, in a model that is used and in no optimizer, has a gradient; `twin`
     names one, and `location` is the line that created its module.
@@ -151,9 +151,9 @@ class GradientsCleared(Fact, frozen=True, kw_only=True, tag=True):
 class MicroBatchesCleared(Fact, frozen=True, kw_only=True, tag=True):
     """An optimizer's gradients were cleared between the micro-batches of each step so far.
 
-    Each of `steps` steps had several backward passes of one line, and applied the gradients of the
-    last one only; `micro_batches` is their number in the latest step. `location` is the line that
-    cleared them.
+    Each of `steps` steps had several backward passes of one line, and applied only the gradients of
+    the last backward pass; `micro_batches` is their number in the latest step. `location` is the
+    line that cleared them.
     """
 
     optimizer: str
@@ -166,9 +166,9 @@ class ClippedLate(Fact, frozen=True, kw_only=True, tag=True):
     """An optimizer's gradients were clipped only after its step had applied them.
 
     So the clipping had no effect. `late_steps` is the number of its steps so far for which that was
-    the only clipping, `timely_steps` that of steps whose gradients were clipped before they were
-    applied. `since` is the first step whose gradients were clipped late. `location` is the line
-    that clips.
+    the only clipping, `timely_steps` the number of steps whose gradients were clipped before they
+    were applied. `since` is the first step whose gradients were clipped late. `location` is the
+    line that clips.
     """
 
     optimizer: str

@@ -12,7 +12,7 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     Attributes:
         loader: label of the loader; "" if the script assembled the batch without a loader.
-        rows: number of rows, of which the first ones are recorded.
+        rows: number of rows, only the first of which are recorded.
         data: number of the data set (see `DataSeen`) that all `indices` refer to; None if they
             refer to several data sets.
         indices: index of each row in its data set.

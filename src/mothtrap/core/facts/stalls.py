@@ -27,7 +27,7 @@ class InputState(NamedTuple):
 
     Attributes:
         text: the file and the record that they are working on, in words; "" = unknown.
-        is_blocked: a pipeline cannot go on before this file or record is done.
+        is_blocked: a pipeline cannot continue before it has finished this file or record.
     """
 
     text: str = ""

@@ -8,7 +8,7 @@ from mothtrap.core.fact import Fact
 class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     """Settings of a trainer that affect the numbers, reported when training begins.
 
-    `trainer` is the name of its class, `model` that of the model's class. It accumulates the
+    `trainer` is the name of its class, `model` the name of the model's class. It accumulates the
     gradients of `accumulates` batches before a step, and clips them to `clips`, a limit on their
     `clips_by` (`norm` or `value`); None = no clipping. `precision` and `strategy` are in the
     trainer's terms. Training ends after `epochs` or `steps`; None = no such limit.

@@ -8,15 +8,15 @@ from mothtrap.core.fact import Fact
 class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
     """A boosted model finished its first round.
 
-    `fit` is the label of the training run, unique in the run; `series` and `sites` are those of its
-    losses and evaluations. `call` is `train`, `cv`, `fit`, or `update` if the script has its own
-    loop. `objective` is the library's own name, or `custom` for a user's function. `learning_rate`
-    scales each tree; `max_depth` and `max_leaves` are limits, 0 = none. `parameters` are all that
-    the library reports, as strings. `metrics` are the evaluated metrics, including those in
+    `fit` is the label of the training run, unique in the run; `series` are its losses, and `sites`
+    its evaluations. `call` is `train`, `cv`, `fit`, or `update` if the script has its own loop.
+    `objective` is the library's own name, or `custom` for a user's function. `learning_rate` scales
+    each tree; `max_depth` and `max_leaves` are limits, 0 = none. `parameters` are all that the
+    library reports, as strings. `metrics` are the evaluated metrics, including those in
     `higher_is_better`. Training ends early after `stops_after` rounds without improvement of
-    `stops_on` (`site/metric`); None if it does not; `stops_rising`: a larger value is better for
-    this purpose, None = the library decides. `train_site` is the site that evaluates the training
-    data itself, "" = none. `library` is the import name. `task` is `two_classes`, `classes`,
+    `stops_on` (`site/metric`); None if it does not; `stops_rising`: early stopping prefers larger
+    values, None = the library decides. `train_site` is the site that evaluates the training data
+    itself, "" = none. `library` is the import name. `task` is `two_classes`, `classes`,
     `regression`, `counts`, `ranking`, or "" if unknown. `classes` is the number of classes that the
     script sets, 0 = none; `rounds_asked` is the requested number of rounds, 0 = unknown.
     `keeps_best`: the library drops the rounds after the best evaluation when the training ends.
@@ -139,8 +139,8 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
     contain whole numbers whose levels explain the label regardless of their order; `copies` are
     pairs of equal columns; `empty` columns have no value. `sentinels` contains the share of the
     rows with the same value far outside all others, and `sentinel_values` that value; `infinite`
-    counts infinite values. `telling` contains the three largest shares of the label that one column
-    explains by itself, on rows that were not used for the fit. At most 32 of each.
+    counts infinite values. `telling` contains the three columns that explain the largest share of
+    the label alone, on rows that were not used for the fit. At most 32 of each.
     """
 
     fit: str

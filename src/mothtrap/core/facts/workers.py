@@ -23,7 +23,7 @@ class WorkerPace(Fact, frozen=True, kw_only=True, tag=True):
 class WorkerStarted(Fact, frozen=True, kw_only=True, tag=True):
     """A process became a worker at its first optimizer step.
 
-    `pid_ticks` distinguishes the process from a later one with the same pid; see `core.runs`.
+    `pid_ticks` distinguishes the process from a later process with the same pid; see `core.runs`.
     """
 
     rank: int
@@ -39,12 +39,12 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     """A worker closed its run.
 
     `exception` is the uncaught exception that ended the script, `location` the line of the user's
-    own code that raised it, and `traceback` what Python prints, without frames of mothtrap. `own_s`
-    is mothtrap's time on the training thread, `capture_s` the part of it for statistics (the rest
-    is the fixed cost of hooks), and `asked_s` the part of this for captures that the user
-    requested. `wall_s` is the time from the first step to the end. `start_s` is the time of
-    mothtrap's imports, `beside_s` the processor time of its threads, `close_s` the time to close
-    the record after the training, and `saved_s` an estimate of the time saved on garbage
+    own code that raised it, and `traceback` the traceback that Python prints, without frames of
+    mothtrap. `own_s` is mothtrap's time on the training thread, `capture_s` the part of it for
+    statistics (the rest is the fixed cost of hooks), and `asked_s` the part of this for captures
+    that the user requested. `wall_s` is the time from the first step to the end. `start_s` is the
+    time of mothtrap's imports, `beside_s` the processor time of its threads, `close_s` the time to
+    close the record after the training, and `saved_s` an estimate of the time saved on garbage
     collection. `at_s` is the Unix time of the end (0 = unknown).
     """
 

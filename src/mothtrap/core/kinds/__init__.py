@@ -1,7 +1,7 @@
 """Registry of the kinds of tensors, used for selection, storage, and reading.
 
-A module of this package, or one that an entry point of `mothtrap.core.kinds` names, lists its kinds
-as `KINDS`. Tensors of a kind that is not installed are stored and read anyway.
+A module of this package, or of an entry point of `mothtrap.core.kinds`, lists its kinds as `KINDS`.
+Tensors of a kind that is not installed are stored and read anyway.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Executors that evaluate stored runs, one engine per file; the file name is the engine's name.
+"""Executors that evaluate stored runs: one engine per file, which has the engine's name.
 
 Each module has `open_executor(address, workers)`, a context manager that yields a
 `concurrent.futures.Executor` (PEP 3148). Other distributions add engines by entry points.

@@ -1,4 +1,4 @@
-"""Dask workers, in an existing cluster or a local one."""
+"""Dask workers, in an existing or a local cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray workers, in an existing cluster or a local one."""
+"""Ray workers, in an existing or a local cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RayExecutor(Executor):
 
 @contextmanager
 def open_executor(address: str, workers: int | None) -> Iterator[Executor]:
-    """Connect to the cluster at `HOST:PORT`, or start a local one if there is no address.
+    """Connect to the cluster at `HOST:PORT`, or without an address start a local cluster.
 
     Raises:
         MissingExtraError: `ray` is not installed.

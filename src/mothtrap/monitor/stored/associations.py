@@ -61,10 +61,10 @@ def associations(
 
     Args:
         runs: options and faults of each run.
-        names: names of the options; none: all of them.
+        names: names of the options; empty: all options.
 
     Returns:
-        One association for each value and each finding that occurs with it, smallest `p` first.
+        An association for each value and each finding that occurs with it, smallest `p` first.
     """
     known = list(runs)
     rows: list[Association] = []

@@ -103,14 +103,14 @@ def _places(named: Named, runs_dir: str) -> list[str]:
 
 
 class Analysis:
-    """Iterable results of rules on stored runs; each run's result comes as soon as it is ready.
+    """Iterable results of rules on stored runs; yields each result as soon as it is ready.
 
     Iterating again gives the same results in the same order. Returned by `mothtrap.analyze`.
 
     Args:
         places: paths and URLs of the runs.
         config: the configuration with the selected rules and their thresholds.
-        executor: an executor or the name of one; None evaluates the rules in this process.
+        executor: an executor or its name; None evaluates the rules in this process.
         skip_done: reuse stored results of the same rules and data.
         workers: number of processes that an executor given by name starts.
 

@@ -16,7 +16,8 @@ def changed_lines(first: Run, second: Run) -> tuple[str, ...]:
     """Return the lines of scripts that differ, in the format of `diff -u` without context.
 
     Files are compared by path, or by name if they are in different folders. If one file of each run
-    is left over, it is a script with a new name. Other files that only one run has are omitted.
+    has no counterpart, it is a script with a new name. Other files that only one run has are
+    omitted.
     """
     mine, theirs = first.source_texts(), second.source_texts()
     lines: list[str] = []

@@ -73,7 +73,7 @@ _PHASES = {"state": Phase.STATE, "forward": Phase.FORWARD, "gradient": Phase.GRA
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values of one type at several moments of a run.
+    """Values of a type at several moments of a run.
 
     Attributes:
         phase: phase of the step.

@@ -62,7 +62,7 @@ def differing_conditions(first: Run, second: Run) -> tuple[ConditionDiffers, ...
 def _packages(
     mine: Mapping[str, str], theirs: Mapping[str, str], told: Collection[str]
 ) -> Iterator[ConditionDiffers]:
-    """Yield installed packages that differ, if both runs list them, except reported ones."""
+    """Yield unreported differences of installed packages, if both runs list packages."""
     for name in sorted({*mine, *theirs}) if mine and theirs else ():
         before, after = mine.get(name, ""), theirs.get(name, "")
         is_told = {f"versions: {name}", f"versions: {name.replace('-', '_')}"} & set(told)

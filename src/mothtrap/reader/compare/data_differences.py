@@ -52,7 +52,7 @@ def _batches(run: Run) -> Digests:
 
 
 def agree_again(first: Run, second: Run) -> bool:
-    """Return whether batches are equal again after the first one that differs."""
+    """Return whether batches are equal again after the first batch that differs."""
     mine, theirs = _batches(first), _batches(second)
     if mine.shape[0] != theirs.shape[0]:
         return False
@@ -78,7 +78,7 @@ def other_parts(first: Run, second: Run) -> list[str]:
 
 
 def _part(name: str) -> str:
-    """Name a part of a batch: `batch:loader 1.0` is the first element of what loader 1 gives."""
+    """Name a part of a batch: `batch:loader 1.0` is the first element of loader 1."""
     loader, _, key = name.partition(":")[2].partition(".")
     if not key:
         return name
@@ -135,7 +135,7 @@ def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
 
 
 def _named(run: Run, step: int) -> list[Sample]:
-    """Return the samples of a step in row order; none if a sample is known only by its bytes."""
+    """Return the samples of a step in row order; empty if a sample is known only by its bytes."""
     batches = [b for told in run.samples.at(step) for b in told.batches]
     samples = [sample for batch in batches for sample in batch.samples]
     known = all(sample.name or sample.index >= 0 for sample in samples)

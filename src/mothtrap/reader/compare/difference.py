@@ -30,7 +30,7 @@ from mothtrap.reader.series.merged import MERGED
 
 ACROSS_RTOL, ACROSS_ATOL = 1e-3, 1e-7
 """Tolerances for numbers that are sums of different parts, as with one and with two ranks. Chosen
-by hand for float32 in another order, over a few dozen steps.
+by hand for float32 in a different order, over a few dozen steps.
 """
 _DISCRETE = (Phase.BATCH, Phase.RANDOM, Phase.TARGET)
 
@@ -74,11 +74,11 @@ def compare(
     Args:
         first: the first run.
         second: the second run.
-        rtol: numbers count as equal if they differ by less than this share of the larger one; None:
-            bit for bit if possible.
+        rtol: numbers count as equal if they differ by less than this share of the larger number;
+            None: bit for bit if possible.
         atol: numbers also count as equal if they differ by less than this.
         ignore: globs over names to exclude from the comparison, e.g. `rng.*`.
-        perturbed: a run like the first one whose initial weights were changed by their rounding
+        perturbed: a run like the first run whose initial weights were changed by their rounding
             error. Numbers count as equal if they differ by at most `ALLOWED` times their difference
             in that run. It is used if the runs have different numbers of ranks.
 
@@ -213,7 +213,7 @@ def _columns(table: Table, chosen: Sequence[int], names: Sequence[str] = ()) -> 
 
 
 def _drawn_from(first: Table, second: Table, notes: list[str]) -> tuple[Table, Table]:
-    """Leave out unused generators, whose states mean nothing."""
+    """Leave out unused generators, whose states are irrelevant."""
     idle = {
         name
         for name in first.names

@@ -17,16 +17,16 @@ from mothtrap.reader.compare.comparable import MICRO_BATCHES, Phase, Table
 BY_DIGEST = ("digests", "sums of bits", "sums of digests")
 """Methods whose values are digests."""
 NEARLY = 2e-5
-"""Relative tolerance of statistics: twice the error of one, because a statistic may be computed in
-more than one way, depending on the time budget.
+"""Relative tolerance of statistics: twice the error of a statistic, which may be computed in
+several ways, depending on the time budget.
 """
 ALLOWED = 4.0
 """Multiple of the rounding difference in a perturbed run up to which numbers count as equal. Chosen
 by hand: parts of a batch are rounded more often than a whole batch.
 """
 FIRST_MOMENTS = 8
-"""Number of first moments over which their difference is measured, because a single one may be
-small by chance. Chosen by hand.
+"""Number of first moments over which their difference is measured, because the difference at a
+single moment may be small by chance. Chosen by hand.
 """
 NAMED = 8
 """Maximum number of further columns whose names are reported."""
@@ -35,15 +35,14 @@ NAMED = 8
 class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):
     """The first difference between two runs.
 
-    `phase` is the part of the step, `what` a tensor, scalar or generator, and `also` lists what
-    else of the same kind differs at that moment (`count` of `of`). `first` and `second` are the
-    values in words, and `method` says how they were compared. `relative` is the difference of the
-    numbers relative to the larger one. `apart` is the largest difference of any value relative to
-    the largest value of its kind, because a gradient that is 0 except for rounding can differ by
-    100 %.
-    `missing`: only one of the runs has it. `micro_batch` counts from 0. `since`: the latest earlier
-    step at which the same kind of value was compared, if there are steps in between: the runs
-    diverged at one of them, or at `step`.
+    `phase` is the part of the step, `what` a tensor, scalar or generator, and `also` lists the
+    other values of the same kind that differ at that moment (`count` of `of`). `first` and `second`
+    are the values in words, and `method` describes the comparison. `relative` is the difference of
+    the numbers relative to the larger number. `apart` is the largest difference of any value
+    relative to the largest value of its kind, because a gradient that is 0 except for rounding can
+    differ by 100 %. `missing`: only one of the runs has it. `micro_batch` counts from 0. `since`:
+    the latest earlier step at which the same kind of value was compared, if there are steps in
+    between: the runs diverged at one of them, or at `step`.
     """
 
     step: int
@@ -90,7 +89,7 @@ class Tolerance:
 class Pair:
     """Values of one type from two runs, at the moments and in the columns to compare.
 
-    `perturbed` contains the values of a run that differs from the first one only by rounding.
+    `perturbed` contains the values of a run that differs from the first run only by rounding.
     """
 
     first: Table
@@ -117,7 +116,7 @@ def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
     phase = pair.first.phase
     rough = pair.first.method not in BY_DIGEST
     order = (step, -1 if phase is Phase.STATE else place, int(phase), int(rough), columns[0])
-    return order, _told(pair, joined, row, columns)
+    return order, _divergence(pair, joined, row, columns)
 
 
 def _differs(pair: Pair, joined: _Joined) -> Bools:
@@ -144,8 +143,8 @@ def _differs(pair: Pair, joined: _Joined) -> Bools:
 def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
     """Return how much values may differ: `ALLOWED` times the effect of rounding on them.
 
-    A value may change little by chance, so the median over the columns counts as the least
-    relative change, and the first moments share the largest change in them.
+    A value may change little by chance, so the median over the columns is the lower limit of the
+    relative change, and the first moments share their largest change.
     """
     apart_KT = np.where(known_KT, np.abs(third_KT - first_KT), 0.0)
     size_KT = np.where(np.isfinite(first_KT), np.abs(first_KT), 0.0)
@@ -202,7 +201,7 @@ def _spread(table: Table, key_K: Ints, names: Sequence[str]) -> tuple[Floats, Bo
     return value_KT, present_KT
 
 
-def _told(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> FirstDivergence:
+def _divergence(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> FirstDivergence:
     column = columns[0]
     step, place = divmod(int(joined.key_K[row]), MICRO_BATCHES)
     name, table = joined.names[column], pair.first

@@ -170,7 +170,7 @@ def _of_batch(case: _Case) -> Cause:
             kind="configuration",
             sentence=f"the batches come from {workers.first} and {workers.second} "
             "loader processes: code that draws random numbers there, such as "
-            "augmentation, draws different ones",
+            "augmentation, draws different numbers",
             evidence=evidence,
         )
     if loaders:

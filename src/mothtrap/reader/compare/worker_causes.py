@@ -46,7 +46,7 @@ def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> W
         told = ", ".join(f"{count} on rank {worker}" for worker, count in sorted(rows.items()))
         return WorkerCause(
             "the ranks have batches of different sizes in this step, and the average over "
-            "ranks counts the rows of a small batch more often than those of a large one",
+            "ranks gives the rows of a small batch more weight than the rows of a large batch",
             (f"rows: {told}",),
         )
     if not factors:

@@ -158,7 +158,7 @@ class AttemptView:
         return told if elsewhere else (*told, *self._missing(told))
 
     def _missing(self, told: tuple[str, ...]) -> Iterator[str]:
-        """Yield files that existed at the end and are missing now, except those in `told`."""
+        """Yield files that existed at the end and are missing now, except files in `told`."""
         listed = self.end.files if self.end is not None else ()
         for name in layout.missing_files(self.path, listed):
             if not any(name in text for text in told):
@@ -202,7 +202,7 @@ class AttemptView:
             self.replay = self._described("replay", layout.read_replay)
 
     def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
-        """Read a description independently of the others; unreadable ones are recorded."""
+        """Read a description independently of the others; record unreadable descriptions."""
         try:
             found = read(self.path)
         except (DamagedDataError, OSError) as err:
@@ -253,7 +253,7 @@ class AttemptView:
         return min(time.time() - touched_s, now_s - seen_s)
 
     def _newest_s(self) -> float:
-        """Return the time of the latest write; 0 if there is none."""
+        """Return the time of the latest write; 0 without any."""
         newest_s = 0.0
         for folder in (self.path, *(worker.folder for worker in self.workers.values())):
             try:

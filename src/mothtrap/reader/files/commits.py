@@ -163,7 +163,7 @@ class Commits:
 def _closing(mode_C: Ints, ended: Sequence[int], empty_C: Bools) -> Bools:
     """Return which records belong neither to an optimizer step nor to an evaluation.
 
-    Such a record has the number of the step after the last one. Records with only facts belong to
+    Such a record has the number of the step after the last step. Records with only facts belong to
     no step; values logged after the last step are in the record of the worker's end.
     """
     ended_C = np.zeros(len(mode_C), np.bool_)

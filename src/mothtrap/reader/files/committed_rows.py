@@ -43,7 +43,7 @@ class Rows:
         raise NotImplementedError
 
     def joined(self, later: Self) -> Self | None:
-        """Return these rows joined with the following ones; None if they cannot be joined."""
+        """Return these rows joined with the following rows; None if they cannot be joined."""
         raise NotImplementedError
 
     def rows_of(self, commit: int) -> slice:
@@ -69,7 +69,7 @@ class Piece(Rows):
         return self._columns[name]
 
     def joined(self, later: Self) -> Self | None:
-        """Return these rows joined with the following ones; None if they cannot be joined."""
+        """Return these rows joined with the following rows; None if they cannot be joined."""
         if self.batch.schema != later.batch.schema:
             return None
         return type(self)(
@@ -82,7 +82,7 @@ RowsT = TypeVar("RowsT", bound=Rows)
 
 
 class CommittedRows:
-    """Reads the rows of a worker's segments, and returns those of committed records.
+    """Reads the rows of a worker's segments, and returns the rows of committed records.
 
     A record with missing rows is omitted, and counted in `damage`.
 
@@ -170,7 +170,7 @@ class CommittedRows:
         return Piece(commit_N, batch)
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the columns to return; KeyError if one does not exist."""
+        """Return the columns to return; KeyError if a column does not exist."""
         return batch.select(self._keep)
 
 
@@ -183,7 +183,7 @@ def piece_of(pieces: Sequence[RowsT], commit: int) -> RowsT | None:
 def append(pieces: list[RowsT], piece: RowsT) -> None:
     """Append a piece, merging it with its neighbors to keep the number of pieces small.
 
-    Amortized O(log n) copies per row: a piece is merged only with one that is at most as long.
+    Amortized O(log n) copies per row: a piece is merged only with pieces that are at most as long.
     """
     while pieces and len(pieces[-1].commit_N) <= len(piece.commit_N) < SMALL_ROWS:
         joined = pieces[-1].joined(piece)

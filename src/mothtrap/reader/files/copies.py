@@ -1,4 +1,4 @@
-"""Folders of an attempt that look like a worker's, but are copies of other folders."""
+"""Folders of an attempt that look like folders of workers, but are copies of other folders."""
 
 from __future__ import annotations
 

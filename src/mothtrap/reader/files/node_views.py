@@ -23,7 +23,7 @@ class MergedWorker:
     Attributes:
         node: name of the node.
         news_s: Unix time of the last step or report, by the clock of the node.
-        sign_s: Unix time of the last sign of life, by the same clock; 0 if there was none.
+        sign_s: Unix time of the last sign of life, by the same clock; 0 without any.
         steps: number of train steps.
         started, ended, pace, stalled: the last fact of each kind.
         steps_s: seconds of the last steps.

@@ -1,6 +1,6 @@
 """Data of one worker over the whole run, with all attempts joined.
 
-If a later attempt repeats steps, its numbers replace the earlier ones of all workers, including
+If a later attempt repeats steps, its numbers replace the earlier numbers of all workers, including
 workers that the later attempt does not have. Shape suffixes: N = rows, C = committed records.
 """
 
@@ -65,7 +65,7 @@ NOTHING = Redone()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One worker in one attempt, and its steps that count."""
+    """A worker in one attempt, and its steps that count."""
 
     attempt: int
     view: WorkerView

@@ -10,7 +10,7 @@ _NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
 
 
 def index_row(view: WorkerView, commit: int, piece: Piece, row: int) -> RawRow:
-    """Return the index entry of one copy of a tensor.
+    """Return the index entry of a copy of a tensor.
 
     Args:
         view: view of the worker that wrote the copy.

@@ -67,7 +67,7 @@ class StatisticsPiece(Rows):
         return StatisticsPiece(self.commit_N[start:stop], self.tensor_N[start:stop], fields)
 
     def joined(self, later: Self) -> Self | None:
-        """Return these rows joined with the following ones; None if they cannot be joined."""
+        """Return these rows joined with the following rows; None if they cannot be joined."""
         if self.fields.keys() != later.fields.keys():
             return None
         return type(self)(
@@ -84,7 +84,7 @@ class StatisticsPiece(Rows):
 
 
 class StatisticRows(CommittedRows):
-    """Reads the statistics of a worker, and returns those of committed records."""
+    """Reads the statistics of a worker, and returns the rows of committed records."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "stats", "tensors", _COLUMNS, statistic_columns.width)

@@ -56,7 +56,7 @@ class WorkerView:
     `refresh`, so they are always as recent as the events.
 
     Attributes:
-        steps: one more than its last train step, observed or not.
+        steps: the number after its last training step, observed or not.
         first_step: its first train step; None before that.
         first_evaluated: step number of its first evaluation; None before that.
         started, ended: the facts with these names, or None.

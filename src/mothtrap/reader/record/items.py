@@ -22,7 +22,8 @@ T = TypeVar("T")
 class Item(msgspec.Struct, frozen=True, kw_only=True):
     """Logged text, table, image, artifact, figure, or predictions; see `facts.record.ItemLogged`.
 
-    `number` is the item's number in its run. `worker` and `attempt` say where it was logged.
+    `number` is the item's number in its run. `worker` and `attempt` identify the process that
+    logged it.
     """
 
     number: int
@@ -67,7 +68,7 @@ def items_of(logged: Iterator[tuple[int, int, ItemLogged]]) -> tuple[Item, ...]:
 def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
     """Return the file of an item, or the program that draws it.
 
-    Links, unknown names, and anything that is not a plain file are refused.
+    Links, unknown names, and other files that are not plain are refused.
 
     Raises:
         UnknownNameError: no file of the item was stored.

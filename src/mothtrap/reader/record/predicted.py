@@ -12,7 +12,7 @@ from mothtrap.reader.files.commits import ModeName
 from mothtrap.reader.tensors.captured_tensors import Tensor
 
 MAX_ROWS = 1_000_000
-"""Maximum number of inspected examples, the latest ones; chosen by hand."""
+"""Maximum number of inspected examples; the latest examples are used; chosen by hand."""
 
 
 def predictions_of(

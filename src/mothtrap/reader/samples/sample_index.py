@@ -63,7 +63,7 @@ class BatchOfSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSamples:
-    """Samples that one rank trained on in one step.
+    """Samples that a rank trained on in a step.
 
     `left_out` is the number of batches that were not recorded.
     """
@@ -139,7 +139,7 @@ class Samples:
 
 
 class _PartReader:
-    """Reads the samples that one rank trained on in one attempt."""
+    """Reads the samples that a rank trained on in an attempt."""
 
     def __init__(self, worker: int, part: Part) -> None:
         self._worker, self._part = worker, part
@@ -176,7 +176,7 @@ class _PartReader:
                 )
 
     def _whole(self, batch: SampleBatch, step: int) -> SampleBatch:
-        """Fill in digests that equal those of an earlier step."""
+        """Fill in digests that equal digests of an earlier step."""
         if batch.digests:
             self._digests[batch.loader] = step, batch.digests
         elif batch.same_as is not None:

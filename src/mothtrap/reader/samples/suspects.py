@@ -62,7 +62,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspects:
-    """Samples of bad steps, those least likely by chance first.
+    """Samples of bad steps, samples that are least likely by chance first.
 
     Attributes:
         bad_steps: bad steps with known samples, counted for each worker.

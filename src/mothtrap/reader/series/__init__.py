@@ -1,1 +1,1 @@
-"""Numbers of a run over its steps, of one worker and of all: scalars, statistics, times."""
+"""Numbers of a run over its steps, for one or all workers: scalars, statistics, times."""

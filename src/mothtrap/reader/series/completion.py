@@ -23,7 +23,7 @@ JUDGE_EVERY_S = 0.5
 def follow_steps(
     files: RunFiles, span: Span, *, mode: ModeName | None, poll_s: float
 ) -> Iterator[StepStatus]:
-    """Yield existing steps, then new ones, each once; see `Run.follow`."""
+    """Yield existing steps, then new steps, each once; see `Run.follow`."""
     if mode is not None:
         mode_code(mode)
     completions: dict[int, Completion] = {}
@@ -122,13 +122,13 @@ class Completion:
         self._reached: dict[int, dict[Mode, StepKey]] = {}
         self._held: dict[StepKey, set[int]] = {}
         self._waiting: list[StepKey] = []
-        self._told: dict[Mode, StepKey] = {}
+        self._reported: dict[Mode, StepKey] = {}
 
     def poll(self, *, over: bool) -> Iterator[StepStatus]:
         """Yield the steps that have become complete, in order.
 
         Args:
-            over: no more data will come from this attempt.
+            over: this attempt will produce no more data.
         """
         self._take()
         while self._waiting:
@@ -136,7 +136,7 @@ class Completion:
             lacking = [r for r in expected_workers(self._attempt) if r not in self._held[key]]
             if not over and any(self._may_bring(rank, key) for rank in lacking):
                 return
-            self._told[key.mode] = heapq.heappop(self._waiting)
+            self._reported[key.mode] = heapq.heappop(self._waiting)
             yield StepStatus(
                 key=key,
                 state=StepState.AVAILABLE,
@@ -155,7 +155,7 @@ class Completion:
                 reached[key.mode] = key
                 if key in self._held:
                     self._held[key].add(rank)
-                elif key.mode not in self._told or key > self._told[key.mode]:
+                elif key.mode not in self._reported or key > self._reported[key.mode]:
                     self._held[key] = {rank}
                     heapq.heappush(self._waiting, key)
             self._read[rank] = len(commits)

@@ -121,8 +121,8 @@ def merged_matrices(
 def merged_scalars(span: Span, chosen: Callable[[ScalarName], bool]) -> tuple[RunSeries, ...]:
     """Return scalars of the job, averaging losses and logged numbers over workers.
 
-    Times are those of the slowest worker. Scalars that are the same on all workers are taken from
-    the lowest rank. A step has a value if every worker with the scalar has one.
+    Times are the times of the slowest worker. Scalars that are the same on all workers are taken
+    from the lowest rank. A step has a value if every worker with the scalar has one.
     """
     found: dict[ScalarName, list[RunSeries]] = {}
     for parts in span.by_attempt():
@@ -260,8 +260,8 @@ def workers_of_whole(infos: Mapping[int, TensorInfo], holders: list[int]) -> lis
         holders: all workers that have the tensor, ascending.
 
     Returns:
-        Among workers with equal parts, only the lowest one; empty if a part is missing or cannot be
-        merged.
+        Among workers with equal parts, only the lowest rank; empty if a part is missing or cannot
+        be merged.
     """
     by_piece: dict[int, int] = {}
     pieces = 0

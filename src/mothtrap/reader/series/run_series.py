@@ -1,4 +1,4 @@
-"""Series of a run: those of `core`, with a conversion to pandas."""
+"""Series of a run: the series of `core`, with a conversion to pandas."""
 
 from __future__ import annotations
 

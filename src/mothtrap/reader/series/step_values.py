@@ -16,7 +16,7 @@ from mothtrap.core.window import Floats, Ints
 def step_values(
     steps_N: Ints, values_N: Floats, known: Mapping[int, float] | None = None
 ) -> tuple[Ints, Floats]:
-    """Return each step once, with the mean of its finite rows; NaN if there is none.
+    """Return each step once, with the mean of its finite rows; NaN without finite rows.
 
     Args:
         steps_N: ascending.

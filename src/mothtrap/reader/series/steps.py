@@ -35,8 +35,8 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
     """State of a step, and the workers that captured it.
 
     `available`: at least one worker captured the step, and no other worker can still capture it.
-    `not yet`: some worker may still capture it. `unavailable`: no worker captured it, and none
-    will. `workers` are the ranks that captured the step, `missing` the ranks that did not.
+    `not yet`: some worker may still capture it. `unavailable`: no worker captured the step, and no
+    worker will. `workers` are the ranks that captured the step, `missing` the ranks that did not.
     """
 
     key: StepKey
@@ -54,9 +54,9 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Timeline:
     """Captured steps of a run, as of the last `refresh`.
 
-    `step` counts the optimizer steps of the job that finished before; it is the same in all
-    modes. `mode_step` counts steps inside a mode. An evaluation between two train steps has the
-    `step` of the second one.
+    `step` counts the optimizer steps of the job that finished before; it is the same in all modes.
+    `mode_step` counts steps inside a mode. An evaluation between two training steps has the `step`
+    of the second.
 
     Args:
         span: the run, or a part of it.
@@ -167,7 +167,7 @@ def expected_workers(attempt: AttemptView) -> tuple[int, ...]:
     """Return the ranks whose steps belong to an attempt, ascending.
 
     These are the ranks that have begun and, at the start of the job, all ranks that the job
-    announced, unless only one of them is captured.
+    announced, unless only one rank is captured.
     """
     ranks = set(attempt.workers)
     starts = [view.started for view in attempt.workers.values() if view.started]

@@ -39,7 +39,7 @@ def unwatched_rows(part: Part, scalar: ScalarName) -> tuple[Ints, Floats]:
 def with_unwatched(
     part: Part, scalar: ScalarName, step_N: Ints, value_N: Floats
 ) -> tuple[Ints, Floats]:
-    """Return the rows of a scalar including those of unobserved steps, in order."""
+    """Return the rows of a scalar, including the rows of unobserved steps, in order."""
     more_N, values_N = unwatched_rows(part, scalar)
     if not len(more_N):
         return step_N, value_N

@@ -30,14 +30,14 @@ that a notebook was paused or the job restarted.
 FIRST_OBSERVATIONS = 16
 LATEST_OBSERVATIONS = 256
 """Number of observations of a type in a window, from the start and the end of the run; chosen by
-hand: the first ones describe the program, the latest its state.
+hand: the first observations describe the program, the latest its state.
 """
 
 _NO_TENSORS: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
 
 
 class WindowBuilder:
-    """Collects the records of one worker, and builds windows of the latest ones.
+    """Collects the records of one worker, and builds windows of the latest records.
 
     A statistic has a row for each train step, or each forward pass of an evaluation, at which any
     tensor of the kind has a value for it.

@@ -158,6 +158,6 @@ def collection_of(name: str, described: object) -> Collection:
         return msgspec.convert(described, Collection, strict=False)
     except msgspec.ValidationError as err:
         raise ConfigError(
-            f"the collection {name!r} of this run cannot be understood: {err}; it may come from "
+            f"the collection {name!r} of this run cannot be read: {err}; it may come from "
             "another version of mothtrap: choose by pattern or kind"
         ) from err

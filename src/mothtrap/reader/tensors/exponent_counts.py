@@ -47,10 +47,10 @@ class Exponents:
     Attributes:
         of: the tensor as `kind:name`.
         step: step of the job.
-        counts_2B: exact counts, int64, shape (2, 64): row 0 negative values, row 1 positive ones.
-            Bin `i` counts magnitudes from 2^(i - 40) to below 2^(i - 39); the first bin also
-            counts all smaller ones, the last bin all larger ones. Zeros, NaN and infinities are
-            in no bin.
+        counts_2B: exact counts, int64, shape (2, 64): row 0 negative values, row 1 positive values.
+            Bin `i` counts magnitudes from 2^(i - 40) to below 2^(i - 39); the first bin also counts
+            all smaller magnitudes, the last bin all larger magnitudes. Zeros, NaN and infinities
+            are in no bin.
         zero, nan, inf: number of zeros, NaN, and infinities; None if not captured.
     """
 
@@ -205,7 +205,7 @@ class Exponents:
 
 
 def total(parts: Sequence[Exponents]) -> Exponents:
-    """Add up the counts of the parts of one tensor, at least one; exact."""
+    """Add up the counts of one or more parts of a tensor; exact."""
 
     def added(counts: Sequence[int | None]) -> int | None:
         known = [count for count in counts if count is not None]

@@ -24,8 +24,8 @@ Array = npt.NDArray[Any]
 Place = tuple[Part, int, Piece, int]
 """Location of a tensor's copy: record and row."""
 AHEAD = 64
-"""Number of copies that are requested at a time, so that a disk does not handle them one after
-another; chosen by hand.
+"""Number of copies that are requested at a time, so that a disk does not handle them one by one;
+chosen by hand.
 """
 
 
@@ -51,7 +51,7 @@ def raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:
 
 
 def load_each(places: Sequence[Place]) -> Iterator[tuple[StepKey, Array]]:
-    """Read the values of several copies, prefetching short ones.
+    """Read the values of several copies, prefetching short copies.
 
     Raises:
         DamagedDataError: as for `load`, when the copy is read.

@@ -18,7 +18,7 @@ def why_left_out(facts: Iterable[Fact], kind: str, step: int, mode: Mode, *, raw
     Args:
         facts: facts of one worker.
         kind: kind of the tensor.
-        step: step of the job, at which nothing was captured.
+        step: step of the job without captured data.
         mode: mode of the step.
         raw: values are missing, not statistics.
     """

@@ -122,7 +122,7 @@ class Located:
         return [place for place in found if place[:2] == found[0][:2]]
 
     def chosen(self, copies: list[Place], copy: int | None) -> Place:
-        """Return one of several copies of a moment."""
+        """Return one of the copies of a tensor at a moment."""
         count = len(copies)
         if copy is None and count > 1:
             part, commit, _, _ = copies[0]

@@ -21,7 +21,7 @@ MAX_NOTES = 8
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer to one question about a run.
+    """An answer to a question about a run.
 
     Attributes:
         question: name of the question, e.g. `verdict`.
@@ -36,8 +36,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def fields(self) -> dict[str, Any]:
         """Return the answer as plain data that fits into the limit.
 
-        Lists and texts are cut to the longest form that fits. `left_out` says what is missing and
-        how to get it.
+        Lists and texts are cut to the longest form that fits. `left_out` lists missing fields and
+        how to get them.
         """
         plain = msgspec.to_builtins(self.content)
         found = self._cut(plain, *_LIMITS[0])

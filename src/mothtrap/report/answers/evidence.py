@@ -24,7 +24,7 @@ MAX_POINTS = 50
 MAX_SERIES = 4
 MAX_LAYERS = 2
 MAX_RAW = 100_000
-"""Values of a series that are read before they are thinned; the last ones are taken."""
+"""Number of values of a series that are read before thinning; the last values are used."""
 
 
 def evidence(

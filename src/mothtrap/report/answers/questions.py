@@ -26,7 +26,7 @@ _VERDICT = (
     *("snapshots", "blind", "tool_errors", "damage", "ignored", "not_kept", "dropped", "known"),
     *("called", "sources"),
 )
-"""Fields of a summary that the verdict has, in order; empty ones are left out."""
+"""Fields of a summary that the verdict has, in order; empty fields are left out."""
 _FINDING = (
     *("code", "name", "title", "severity", "step", "last_step", "count", "mode", "layers"),
     *("location", "message", "evidence", "fingerprint", "causes", "caused_by"),

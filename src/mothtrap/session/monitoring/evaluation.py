@@ -42,7 +42,7 @@ class AttemptEvaluation:
     """Evaluates the rules on the records of all workers, and stores findings as they change.
 
     Results are in one monitor folder of the attempt. A process that takes over evaluates all
-    records again, and writes only what differs from the stored results.
+    records again, and writes only results that differ from the stored results.
 
     Args:
         attempt: folder of the attempt.
@@ -98,7 +98,7 @@ class AttemptEvaluation:
         return tuple(self._states[code] for code in sorted(self._states))
 
     def look(self, *, last: bool, ended_s: float | None = None) -> list[Finding]:
-        """Evaluate new records, and store what changed.
+        """Evaluate new records, and store changed results.
 
         Args:
             last: the attempt has ended, and no more data will follow.

@@ -39,7 +39,7 @@ def part_of(config: Config) -> str:
 
 
 class Follower:
-    """Follows one run until its job has ended; one call of `look` at a time.
+    """Follows one run until its job has ended; one call to `look` at a time.
 
     Args:
         place: path or URL of the run.
@@ -89,7 +89,7 @@ class Follower:
         return self._run.attempts
 
     def look(self) -> bool:
-        """Evaluate new data and act on it; return whether this process has the lease.
+        """Evaluate new data and run actions; return whether this process has the lease.
 
         Raises:
             StoreError: the store cannot be reached, or rejects the request; call again later.

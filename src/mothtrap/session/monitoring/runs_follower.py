@@ -75,7 +75,7 @@ def work(data: bytes) -> int:
 
 
 def _silent(_line: str) -> None:
-    """Print nothing: a worker of an engine has no terminal."""
+    """Ignore the text, because a worker of an engine has no terminal."""
 
 
 class RunsFollower:
@@ -166,7 +166,7 @@ class RunsFollower:
             self._contained(follower.place, follower.look)
 
     def _may_take(self, follower: Follower) -> bool:
-        """Return whether to request a lease; beyond its share, a process lets others go first."""
+        """Return whether to request a lease; beyond its share, a process waits for others."""
         share = math.ceil(len(self._following) / self._of)
         held = sum(each.has_lease for each in self._following.values())
         return held < share or time.monotonic() - follower.opened_s > LEASE_S

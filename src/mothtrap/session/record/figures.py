@@ -18,8 +18,8 @@ DPI = 150
 class Drawn(NamedTuple):
     """A figure as a file: content, suffix, format, and a program that draws it.
 
-    `form` is `png`, `vega-lite`, `plotly`, `bokeh` or `html`; `library` is the text of the program,
-    "" if the file contains everything it needs.
+    `form` is `png`, `vega-lite`, `plotly`, `bokeh` or `html`; `library` is the source of a
+    JavaScript library, "" if the file needs no library.
     """
 
     data: bytes

@@ -61,7 +61,7 @@ class RecordKeeper:
         self._pending: dict[str, bytes] = {}
         self._items = self._bytes = 0
         self._limit_bytes = float(MAX_TOTAL_BYTES)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._libraries: set[str] = set()
         self._lock = threading.Lock()
         self.waiting: list[Fact] = []
@@ -79,7 +79,7 @@ class RecordKeeper:
             self.waiting.clear()
 
     def close(self) -> None:
-        """Record the notebook cells that recorded anything."""
+        """Record the notebook cells whose execution recorded data."""
         cells = without_secrets(cells_run())
         if cells and self._folder is not None:
             self.text(CELLS, cells[-MAX_BYTES["text"] // 4 :])  # a character has at most 4 bytes
@@ -250,8 +250,8 @@ class RecordKeeper:
         reason = in_one_line(err)
         name = storable(name)[:MAX_NAME]
         self._sink.blind(self._step(), f"logged {name}", reason)
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._reported:
+            self._reported.add(name)
             self._say(f"mothtrap: log: {name!r} is not stored: {reason}")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mothtrap.session.surroundings import package_folders
 
 IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "CONTAINER_IMAGE", "IMAGE_NAME")
-"""Variables that name the image: of Apptainer, and those that platforms usually set."""
+"""Variables with the name of the container image: of Apptainer, and of common platforms."""
 PODMAN_FILE = Path("/run/.containerenv")
 MAX_IMAGE = 200
 

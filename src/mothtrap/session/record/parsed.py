@@ -1,6 +1,6 @@
 """Settings from the parsers of a script: argparse, hydra, OmegaConf.
 
-Imports nothing but the standard library: the start-up hook loads it in every Python process of a
+Imports only the standard library: the start-up hook loads it in every Python process of a
 job that imports one of these parsers.
 """
 

@@ -1,7 +1,7 @@
 """The start-up hook of `mothtrap run`, in every Python process of the job.
 
 It is on PYTHONPATH, so it hides the environment's own `sitecustomize`, which it runs first. It
-imports nothing but the standard library: mothtrap itself is loaded when the process has imported a
+imports only the standard library: mothtrap itself is loaded when the process has imported a
 framework. In a process that imports only a parser of settings, one small module of mothtrap is
 loaded, which also imports nothing but the standard library.
 """
@@ -20,7 +20,7 @@ _PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
 """Parser modules; the settings of the script are recorded in the run."""
 
 _LARGE = ("torch._dynamo",)
-"""Modules whose import takes as long as that of a framework, but which have no adapter."""
+"""Modules that take as long to import as a framework, but have no adapter."""
 _FEW = 200_000
 """Maximum number of existing objects at which the objects of a framework are excluded from
 collection; pandas and scikit-learn create fewer. Chosen by hand.
@@ -90,7 +90,7 @@ class _AfterImport:
                 elif name not in _LARGE:
                     _attach(name)
                 if paused is not None:
-                    paused.tell(made)
+                    paused.report(made)
             finally:
                 if paused is not None:
                     paused.end()
@@ -113,7 +113,7 @@ class _PausedCollection:
         self._sets_aside = self._paused and _is_at_the_top() and _few_objects()
         gc.disable()
 
-    def tell(self, made: int) -> None:
+    def report(self, made: int) -> None:
         """Report the saved time to the session, from the number of created objects."""
         session = sys.modules.get("mothtrap.session.startup")
         if self._sets_aside and session is not None:

@@ -127,7 +127,7 @@ def chunk_rows(
 
     Args:
         reduced: float64, result of `reduce_chunks` for each head, on the host. About a pivot, there
-            is one more pass, and `l2` of the rows is that of the elements minus their pivots.
+            is one more pass, and `l2` of the rows is the norm of the elements minus their pivots.
         passes: as passed to `reduce_chunks`.
         heads: as passed to `reduce_chunks`; only lengths and devices are used.
         columns: the columns to fill.

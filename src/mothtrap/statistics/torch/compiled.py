@@ -29,7 +29,7 @@ from mothtrap.statistics.torch.team import TEAM
 
 SUMMARIZED: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 TALLIED: Final = (*SUMMARIZED, torch.uint8)
-"""Element types, in the order of their kinds; the last one represents all one-byte types."""
+"""Element types, in the order of their kinds; the last kind represents all one-byte types."""
 DIGESTED: Final = (
     *TALLIED,
     *(torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),

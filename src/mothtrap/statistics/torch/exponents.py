@@ -34,7 +34,7 @@ def count_exponents_of(tensors: Sequence[torch.Tensor]) -> Counts:
     Results are copied to the host once for all tensors of an accelerator.
 
     Args:
-        tensors: as for `rows.summarize`; tensors on `meta` have nothing to count.
+        tensors: as for `rows.summarize`; tensors on `meta` have no values to count.
 
     Returns:
         int64, shape (T, 2, B), as returned by `statistics.exponents.count_exponents` for each.

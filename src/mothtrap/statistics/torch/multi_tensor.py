@@ -48,7 +48,7 @@ def reduce_pieces(
 
     Args:
         flats: shape (N,), N > 0, contiguous, of one type out of `KINDS`, on one device.
-        span: elements of a piece; the last one of a tensor may be shorter.
+        span: elements of a piece; the last piece of a tensor may be shorter.
         upload: copies a table to the device.
 
     Returns:

@@ -38,7 +38,7 @@ _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """Return `count`, `nan`, `inf` and `l2` of each tensor, the cheapest statistics.
 
-    Tensors that are not plain dense tensors on the CPU are handled by `summarize`. Those that are
+    Tensors that are not plain dense tensors on the CPU are handled by `summarize`. Tensors that are
     not finite, or whose squares overflow, are handled separately.
 
     Args:

@@ -1,6 +1,6 @@
 """Host tensors with one byte per element: statistics follow exactly from counts of byte values.
 
-These are all fp8 types, booleans and 8-bit integers. A byte stands for one value, so 256 tallies
+These are all fp8 types, booleans and 8-bit integers. Each byte represents one value, so 256 counts
 determine all statistics, in float64.
 
 Shape suffixes: N = elements, V = the 256 values, T = tensors, F = fields, B = bins.
@@ -118,6 +118,6 @@ def values(dtype: torch.dtype) -> Floats:
 
 @functools.cache
 def _places(dtype: torch.dtype) -> npt.NDArray[np.intp]:
-    """Return the bin of each byte, negative values first; one past the last bin for no bin."""
+    """Return the bin of each byte, negative values first; the number of bins stands for no bin."""
     counts = [count_exponents(value).reshape(-1) for value in values(dtype)]
     return np.array([found.argmax() if found.any() else 2 * BINS for found in counts], np.intp)

@@ -79,7 +79,7 @@ def sample_digests(tensor: torch.Tensor) -> list[int]:
         tensor: strided, on the host, shape (rows, ...), not empty.
 
     Returns:
-        One digest per inspected row; none if the rows would have to be copied, and are large.
+        One digest per inspected row; empty if the rows are large and would have to be copied.
     """
     data = bytes_in_place(tensor)
     if data is None:

@@ -35,7 +35,7 @@ class Team:
         """Record that torch has just changed each element of a tensor on this thread.
 
         Args:
-            tensor: tensor of any type; a small tensor, or one on a device, does not matter.
+            tensor: tensor of any type; small tensors and tensors on a device are ignored.
         """
         if tensor.is_cpu and tensor.numel() >= SHARED_ELEMENTS:
             # Compiled operations use the threads of a runtime that may be a different one.

@@ -34,7 +34,7 @@ _ELSEWHERE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings of the client in addition to those of the environment."""
+    """Settings of the client in addition to the environment."""
 
     config: Any
     allow_http: bool

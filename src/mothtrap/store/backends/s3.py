@@ -87,7 +87,7 @@ class S3Store:
 
     Objects above `PART_BYTES` are written in parts. Parts left by an interrupted upload are not an
     object, so readers do not see them. The client supports the condition "only if absent" only for
-    objects in one part; for larger ones, the existence of the key is checked first.
+    objects in one part; for larger objects, the existence of the key is checked first.
     """
 
     def __init__(self, url: str, client: Any) -> None:

@@ -102,7 +102,7 @@ def seen(
 def differences(
     train: Sample, other: Sample, names: Sequence[str], *, step: int, fit: str, site: str
 ) -> TablesDiffer | None:
-    """Return how the columns of an evaluation table differ from training; None if hardly.
+    """Describe how an evaluation table differs from training; None if it hardly does.
 
     Identifier columns, which are in order of time or of insertion, are skipped.
     """
@@ -223,7 +223,7 @@ def _sentinel(values_R: Floats) -> tuple[float, float] | None:
 
 
 def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
-    """Return the share of the label that one column explains, on rows not used for the fit.
+    """Return the share of the label that a column explains alone, on rows not used for the fit.
 
     For classes, this is the share of the errors made by always predicting the most frequent class.
     """

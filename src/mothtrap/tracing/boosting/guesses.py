@@ -15,7 +15,7 @@ def guess(metric: str, label_R: Floats | None) -> float | None:
 
     Args:
         metric: the library's name of the metric.
-        label_R: labels; those that are not finite are skipped.
+        label_R: labels; labels that are not finite are skipped.
     """
     if label_R is None or not len(label_R):
         return None

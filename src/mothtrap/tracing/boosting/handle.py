@@ -66,7 +66,7 @@ class BoostingHandle(BaseHandle):
 
     Args:
         job: receives the observations.
-        targets: objects whose training is watched; none = the whole process.
+        targets: objects whose training is watched; empty = the whole process.
         samples: rows of tables, sampled when the tables were created.
     """
 

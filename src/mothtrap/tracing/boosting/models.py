@@ -107,13 +107,13 @@ class Model(Protocol):
         """
 
     def gains(self) -> Mapping[str, float]:
-        """Return the gain of the splits of each feature so far; empty if there are none."""
+        """Return the gain of the splits of each feature so far; empty without splits."""
 
     def importances(self) -> Mapping[str, Mapping[str, float]]:
         """Return all kinds of feature importance that the library computes."""
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return the predictions for evaluated data; None if computing them takes work."""
+        """Return the predictions for evaluated data; None if they would have to be computed."""
 
     def best_round(self) -> int | None:
         """Return the best round, from 0, that the library has chosen, or None."""

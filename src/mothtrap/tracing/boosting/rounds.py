@@ -37,7 +37,7 @@ from mothtrap.tracing.source import frames
 
 Facts = tuple[type[Fact], ...]
 MAX_FITS: Final = 64
-"""Maximum number of described training runs of a process; later ones, as in a search, only count
+"""Maximum number of described training runs of a process; later runs, as in a search, only count
 rounds.
 """
 IMPORTANCES: Final = 100
@@ -45,7 +45,7 @@ SCORED_ROWS: Final = 4096
 """Maximum number of rows whose predictions are inspected during training; all rows are inspected at
 the end.
 """
-NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
+NO_EVALS: Final = "no evals were passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
 NO_HELD_OUT: Final = "no evals: only the training data were evaluated"
 OF_EACH_ROUND: Final[Facts] = (BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen)
@@ -58,7 +58,7 @@ REPORTS: Final = Reports(
     facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),
 )
-"""Everything that rounds can provide."""
+"""All data that rounds can provide."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +99,7 @@ class Fit:
 class Rounds:
     """Converts rounds to steps, and reports each training run once, at its first round.
 
-    Everything here runs on the training thread, within `Job.contain`.
+    All methods run on the training thread, within `Job.contain`.
 
     Args:
         job: receives the observations.
@@ -148,10 +148,10 @@ class Rounds:
                 early = each - fit.first < trees.EACH_ROUND
                 if trees.is_looked_at(each) and (early or fit.allowance.covers_a_look()):
                     # some libraries provide trees only now
-                    self._spend(fit, "trees", self._tell_trees, model, each)
-            self._job.contain_part("importance", self._tell_gains, fit, model, made - 1)
-            self._job.contain_part("importance", self._tell_importances, fit, model)
-        self._job.contain_part("scores", self._tell_scores, fit, model, True)
+                    self._spend(fit, "trees", self._report_trees, model, each)
+            self._job.contain_part("importance", self._report_gains, fit, model, made - 1)
+            self._job.contain_part("importance", self._report_importances, fit, model)
+        self._job.contain_part("scores", self._report_scores, fit, model, True)
         self._job.fact(
             BoostingEnded(
                 step=step, fit=fit.label, rounds=fit.rounds, best_round=model.best_round()
@@ -254,8 +254,8 @@ class Rounds:
             )
         )
         if train is not None:
-            self._job.contain_part("tables", self._tell_tables, fit, train, evals)
-        self._tell_what_is_missing(fit, sites)
+            self._job.contain_part("tables", self._report_tables, fit, train, evals)
+        self._report_missing(fit, sites)
 
     def _train_site(
         self,
@@ -273,7 +273,7 @@ class Rounds:
                 return name
         return next((name for data, name in evals if tables.same(self._samples, train, data)), "")
 
-    def _tell_tables(self, fit: Fit, train: Table, evals: Sequence[tuple[Table, str]]) -> None:
+    def _report_tables(self, fit: Fit, train: Table, evals: Sequence[tuple[Table, str]]) -> None:
         job, step, place = self._job, self._job.now.step, fit.location
         fit.rows, fit.columns = train.rows, train.columns
         classes = fit.settings.task in ("two_classes", "classes")
@@ -311,7 +311,7 @@ class Rounds:
                 if differ is not None:
                     job.fact(differ)
 
-    def _tell_what_is_missing(self, fit: Fit, sites: Sequence[str]) -> None:
+    def _report_missing(self, fit: Fit, sites: Sequence[str]) -> None:
         if not sites:
             self._job.blind(f"losses of {fit.label}", NO_EVALS)
         elif not fit.train_site:
@@ -325,11 +325,11 @@ class Rounds:
         fit.trees_due = has_trees and (fit.trees_due or trees.is_looked_at(fit.rounds - 1))
         if fit.trees_due and self._may_look(fit, trees.EACH_ROUND):
             fit.trees_due = False
-            self._spend(fit, "trees", self._tell_trees, model, made)
+            self._spend(fit, "trees", self._report_trees, model, made)
         if has_trees and self._may_look(fit) and fit.importance.is_due(fit.rounds):
-            self._spend(fit, "importance", self._tell_gains, model, made)
+            self._spend(fit, "importance", self._report_gains, model, made)
         if self._may_look(fit) and fit.scored.is_due(fit.rounds):
-            self._spend(fit, "scores", self._tell_scores, model, False)
+            self._spend(fit, "scores", self._report_scores, model, False)
 
     def _may_look(self, fit: Fit, anyway: int = trees.ANYWAY) -> bool:
         return fit.rounds <= anyway or fit.allowance.covers_a_look()
@@ -337,7 +337,7 @@ class Rounds:
     def _spend(self, fit: Fit, part: str, look: Callable[..., None], *args: object) -> None:
         fit.allowance.spend(lambda: self._job.contain_part(part, look, fit, *args))
 
-    def _tell_trees(self, fit: Fit, model: Model, made: int) -> None:
+    def _report_trees(self, fit: Fit, model: Model, made: int) -> None:
         found = model.leaves(made)
         if found is not None:
             leaves, depth = found
@@ -347,7 +347,7 @@ class Rounds:
                 trees.grown(leaves, depth, step=step, fit=fit.label, made=made, rows=fit.rows)
             )
 
-    def _tell_gains(self, fit: Fit, model: Model, made: int) -> None:
+    def _report_gains(self, fit: Fit, model: Model, made: int) -> None:
         step = self._job.now.step
         found = trees.shares(
             model.gains(), step=step, fit=fit.label, made=made, columns=fit.columns
@@ -355,7 +355,7 @@ class Rounds:
         if found is not None:
             self._job.fact(found)
 
-    def _tell_importances(self, fit: Fit, model: Model) -> None:
+    def _report_importances(self, fit: Fit, model: Model) -> None:
         for kind, values in model.importances().items():
             largest = sorted(values.items(), key=lambda item: -item[1])[:IMPORTANCES]
             self._job.fact(
@@ -364,7 +364,7 @@ class Rounds:
                 )
             )
 
-    def _tell_scores(self, fit: Fit, model: Model, last: bool) -> None:
+    def _report_scores(self, fit: Fit, model: Model, last: bool) -> None:
         for name, label_R in fit.labels.items():
             predicted = model.predictions(name) if label_R is not None else None
             if predicted is None:

@@ -32,8 +32,8 @@ Floats = npt.NDArray[np.float32]
 class Sample:
     """Rows of a table in the form that a library uses.
 
-    `digest_R` contains the digest of each sampled row; `spread_C` says for each column whether it
-    has two values. `kept_RC` are some of the sampled rows, with the row numbers `rows_R`.
+    `digest_R` contains the digest of each sampled row; `spread_C` is True for each column with at
+    least two values. `kept_RC` are some of the sampled rows, with the row numbers `rows_R`.
     `identifiers` are columns of distinct whole numbers that cover most of their range.
     """
 

@@ -49,7 +49,7 @@ def describe(
 
     Args:
         table: table that is trained or evaluated on.
-        sample: rows of the table; None if none could be read.
+        sample: rows of the table; None if no table could be read.
         step: step in progress.
         fit: label of the training run.
         site: name of the evaluation, "" for the training data.
@@ -93,7 +93,7 @@ def describe(
 def shared(
     ours: Sample | None, theirs: Sample | None, *, step: int, site: str, place: str
 ) -> RowsShared | None:
-    """Return how many rows of an evaluation table are also trained on; None if unknown."""
+    """Return how many rows of an evaluation table are also training rows; None if unknown."""
     if ours is None or theirs is None or not len(ours.digest_R) or not len(theirs.digest_R):
         return None
     known = np.unique(ours.digest_R)

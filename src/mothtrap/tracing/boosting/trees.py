@@ -12,10 +12,11 @@ import numpy.typing as npt
 from mothtrap.core.facts.trees import FeatureGains, TreesGrown
 
 EACH_ROUND: Final = 10
-"""Number of first rounds whose trees are all inspected; then one in this many."""
+"""Number of first rounds whose trees are all inspected, and the interval of inspected rounds after
+that."""
 ANYWAY: Final = 4
-"""Number of first rounds whose importance and predictions are always inspected. Later ones, and
-trees after the first `EACH_ROUND`, are inspected within the time budget.
+"""Number of first rounds whose importance and predictions are always inspected. Number of trees
+that are always inspected; later trees depend on the time budget.
 """
 GROWTH: Final = 1.25
 """Factor by which the number of rounds must grow between two readings of importance, whose duration
@@ -62,14 +63,14 @@ class Schedule:
     """Schedule of rounds whose numbers grow by a factor.
 
     Args:
-        growth: growth factor from one scheduled round to the next.
+        growth: growth factor from one scheduled round to the next round.
     """
 
     def __init__(self, growth: float) -> None:
         self._growth, self._next = growth, 1
 
     def is_due(self, rounds: int) -> bool:
-        """Return whether something is due after a number of rounds."""
+        """Return whether an inspection is due after a number of rounds."""
         if rounds < self._next:
             return False
         self._next = max(rounds + 1, int(rounds * self._growth))

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 MAX_CLASSES = 1 << 16
 """Maximum number of classes whose labels are counted; chosen by hand."""
 MAX_COLUMNS = 4096
-MAX_TOLD = 1000
+MAX_REPORTED = 1000
 """Maximum number of classes whose evaluation labels are recorded; with more, labels are tokens."""
 
 
@@ -104,7 +104,7 @@ class ConstantBaseline:
     def label_counts(self) -> tuple[int, ...] | None:
         """Return the hard labels of each class; None if there are none, or too many classes."""
         if self._counts_K is not None:
-            return tuple(self._counts_K.tolist()) if len(self._counts_K) <= MAX_TOLD else None
+            return tuple(self._counts_K.tolist()) if len(self._counts_K) <= MAX_REPORTED else None
         if self._sums_F is None or len(self._sums_F) != 1 or not self._is_binary:
             return None
         ones = float(self._sums_F[0])

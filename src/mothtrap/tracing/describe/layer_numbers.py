@@ -1,7 +1,7 @@
 """Numbers of a layer, from arrays on the host: data, sizes, units, spread.
 
 Shape suffixes: R = rows, F = features or units. Every function reads a sample of its argument, and
-returns None if that cannot be described.
+returns None if the argument cannot be described.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class LoopEvaluations:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._open: dict[str, _Open] = {}
-        self._told: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
         self._first: dict[str, int] = {}
         self._guesses: dict[str, float | None] = {}
 
@@ -66,7 +66,7 @@ class LoopEvaluations:
         one.total += mean * rows
         one.rows += rows
         one.calls += 1
-        if look is not None and one.calls <= GUESSED_CALLS and self._told[where] < GUESSED:
+        if look is not None and one.calls <= GUESSED_CALLS and self._reported[where] < GUESSED:
             called = look()
             if called is not None:
                 one.looked += 1
@@ -75,14 +75,14 @@ class LoopEvaluations:
     def wants(self, place: str | None) -> bool:
         """Return whether a line is observed; values computed in each step are not an evaluation."""
         where = place or ""
-        told = self._told[where]
+        told = self._reported[where]
         return told < EACH_STEP or self._job.now.step - self._first[where] >= 2 * told
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the evaluations that have ended."""
         found, self._open = self._open, {}
         for place, one in found.items():
-            self._told[place] += 1
+            self._reported[place] += 1
             self._first.setdefault(place, self._job.now.step)
             baseline = one.baseline if one.looked == one.calls else None
             if baseline is not None:

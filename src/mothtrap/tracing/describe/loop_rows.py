@@ -26,7 +26,8 @@ EVAL_ROWS: Final = 20_000
 PHASES: Final = 3
 """Maximum number of reported evaluations of one source."""
 STEPS_APART: Final = 3
-"""Steps between two evaluations; closer ones are part of the training. Chosen by hand."""
+"""Minimum number of steps between two evaluations; closer evaluations are part of the training.
+Chosen by hand."""
 NEW_SHARE: Final = 0.02
 """Share of new rows below which the training data counts as known."""
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
@@ -72,7 +73,7 @@ class _Evaluated:
 
 
 class LoopRows:
-    """Compares the rows of evaluations with those trained on.
+    """Compares the rows of evaluations with training rows.
 
     Args:
         job: receives the facts.
@@ -83,7 +84,7 @@ class LoopRows:
         self._job, self._module = job, module
         self._trained: dict[tuple[int, ...], _Trained] = {}
         self._evaluated: dict[str, _Evaluated] = {}
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._latest: dict[str, int] = {}
         self._calls = 0
 
@@ -101,7 +102,7 @@ class LoopRows:
 
     def evaluated(self, source: str, arrays: Sequence[Array], location: str | None) -> None:
         """Record the inputs of an evaluation call; the first of a known shape is compared."""
-        if self._told.get(source, 0) >= PHASES:
+        if self._reported.get(source, 0) >= PHASES:
             return
         for array in arrays:
             trained = self._trained.get(array.shape[1:]) if _has_rows(array) else None
@@ -122,10 +123,10 @@ class LoopRows:
             self._latest[source] = step
             if not one.trained.complete or step - before < STEPS_APART:
                 continue
-            self._told[source] = self._told.get(source, 0) + 1
-            self._tell(source, one)
+            self._reported[source] = self._reported.get(source, 0) + 1
+            self._report(source, one)
 
-    def _tell(self, source: str, one: _Evaluated) -> None:
+    def _report(self, source: str, one: _Evaluated) -> None:
         digest_N = np.concatenate(one.rows)
         distinct_N, count_N = np.unique(digest_N, return_counts=True)
         known_N = np.array([row in one.trained.rows for row in distinct_N.tolist()], dtype=bool)

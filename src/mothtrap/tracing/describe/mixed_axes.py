@@ -11,9 +11,9 @@ def mixes(given: Shape, became: Shape) -> bool:
     """Return whether a reshape changes the order of a tensor's axes.
 
     Either two axes are swapped whose sizes do not divide each other (otherwise, one axis might have
-    been split and merged with the other). Or the last axis is merged with one that was before
-    another axis, `(batch, heads, time, size)` as `(batch, time, heads * size)`. Or the last axis is
-    split across another axis: `(batch, time, heads * size)` as `(batch, heads, time, size)`, or as
+    been split and merged with the other). Or the last axis is merged with an axis that is not next
+    to it, `(batch, heads, time, size)` as `(batch, time, heads * size)`. Or the last axis is split
+    across another axis: `(batch, time, heads * size)` as `(batch, heads, time, size)`, or as
     `(batch * heads, time, size)`.
     """
     if sorted(given) == sorted(became):
@@ -26,7 +26,7 @@ def mixes(given: Shape, became: Shape) -> bool:
 
 
 def _joins(given: Shape, became: Shape) -> bool:
-    """Return whether the last axis is merged with one that was before another axis."""
+    """Return whether the last axis is merged with an axis that is not next to it."""
     if len(given) != len(became) + 1 or len(became) < 2:
         return False
     a, b, last = given[-3:]
@@ -39,7 +39,7 @@ def _joins(given: Shape, became: Shape) -> bool:
 
 
 def _splits_into_rows(given: Shape, became: Shape) -> bool:
-    """Return whether the last axis is split, and a part merged with an axis before another one."""
+    """Return whether the last axis is split, and a part merged with an axis not next to it."""
     if len(given) != len(became) or len(given) < 3 or given[:-3] != became[:-3]:
         return False
     (rows, between, whole), (more, same, last) = given[-3:], became[-3:]

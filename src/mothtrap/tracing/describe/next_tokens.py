@@ -180,11 +180,11 @@ def padding(
     The label ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur
     earlier. The input is padded at these positions, too. Its first occurrence in a sequence does
     not count, because it may mark the end. Last positions that are ignored in every sequence do not
-    count either: a model that shifts its labels adds one.
+    count either: a model that shifts its labels adds such a position.
 
     Args:
         tokens: inputs of the model, each a table of tokens with the sequences along either axis.
-        target: labels, one for each token, or one fewer for each sequence.
+        target: labels, one per token, or one label fewer per sequence.
         ignored: label that does not count; None = none.
     """
     for given_RL in tokens:
@@ -218,7 +218,7 @@ def _padding(labels_RL: Array, given_RL: Array) -> tuple[int, float] | None:
 
 
 class Endings(NamedTuple):
-    """Ends of the sequences of a batch that are shorter than the longest one.
+    """Ends of the sequences of a batch that are shorter than the longest sequence.
 
     Attributes:
         rows: number of rows.

@@ -8,7 +8,7 @@ from typing import Final
 
 from mothtrap.core.facts.evaluations import NormBatches
 
-TOLD_EVERY: Final = 8
+REPORTED_EVERY: Final = 8
 """Number of inspected forwards before a report, and between reports."""
 
 
@@ -21,7 +21,7 @@ class NormSamples:
     few: int = 0
     fewest: int = 2**31
     sizes: Counter[int] = field(default_factory=Counter)
-    _told: int = 0
+    _reported: int = 0
 
     def add(self, size: int) -> bool:
         """Add the number of samples of a forward pass; return whether it is the smallest so far."""
@@ -35,11 +35,11 @@ class NormSamples:
     @property
     def is_due(self) -> bool:
         """Return whether enough has been observed since the last report."""
-        return self.looked_at >= self._told + TOLD_EVERY
+        return self.looked_at >= self._reported + REPORTED_EVERY
 
     def fact(self, step: int, module: str, location: str | None) -> NormBatches:
         """Return the observations so far of the batch norm with the fewest samples."""
-        self._told = self.looked_at
+        self._reported = self.looked_at
         return NormBatches(
             step=step,
             module=module,

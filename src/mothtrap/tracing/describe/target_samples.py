@@ -112,7 +112,7 @@ def _confusion(called: Called) -> tuple[int, ...] | None:
 
 
 def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
-    """Return the columns that leak the target, in rows stored of both."""
+    """Return the columns that leak the target, in rows for which both are stored."""
     rows = min((len(given) for given in inputs if given.ndim), default=0)
     target = called.target[:rows] if called.target.ndim else called.target
     return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)
@@ -120,7 +120,7 @@ def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int
 
 @quiet
 def add_to_order(order: TargetsInOrder, step: int, called: Called) -> None:
-    """Add the targets of a call to those of its site."""
+    """Add the targets of a call to the targets of its call site."""
     if not called.target.size:
         return
     counts = label_counts(called)

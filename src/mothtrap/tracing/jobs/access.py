@@ -78,7 +78,7 @@ class RecorderAccess:
         return self.recorder.containment.ended_by
 
     def never_stepped(self, why: str) -> None:
-        """Record the reason that no step was taken, in case none follows."""
+        """Record the reason why no step was taken, in case no step follows."""
         self.recorder.notes.never_stepped(why)
 
     def after_end(self, fact: Fact) -> None:
@@ -101,7 +101,7 @@ class ProcessAccess:
 
     @property
     def steps_applied(self) -> int:
-        """Return the number of steps applied to the weights, including one not closed yet."""
+        """Return the number of steps applied to the weights, including a step not closed yet."""
         return self.process.grouper.steps_applied
 
     def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:

@@ -40,8 +40,8 @@ class AdapterJob(RecorderAccess, ProcessAccess):
     Args:
         process: the job.
         framework: framework of the adapter.
-        arrays: the module of `mothtrap.statistics` that reduces its arrays; None = that of
-            the recorder.
+        arrays: the module of `mothtrap.statistics` that reduces its arrays; None = the phase clock
+            of the recorder.
         reports: everything that the adapter can ever report.
         refines: the framework on which it trains.
         counts_steps: False if the underlying framework counts them.
@@ -53,7 +53,8 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         settings: reports settings that have no effect on its steps.
         observer: adds data to the steps of this framework and its family.
         thread: the only thread in which hooks run; 0 for all threads.
-        elsewhere: returns whether the calling thread is another one, in which no hook runs.
+        elsewhere: returns whether the calling thread is not the observed thread, so that no hook
+            runs in it.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
                 times.waited_s = 0.0
 
     def contained(self, act: Callable[..., T]) -> Callable[..., T | None]:
-        """Wrap a hook as `contain` would run it, without a further Python call."""
+        """Wrap a hook so that it runs as with `contain`, without a further Python call."""
         return functools.partial(self.contain, act)
 
     def contain_part(self, part: str, act: Callable[..., object], *args: Any) -> None:
@@ -178,7 +179,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         skipped: bool = False,
         optimizer: str = "",
     ) -> range:
-        """Close the step in progress; return the numbers of the steps made."""
+        """Close the step in progress; return the numbers of the steps that ended."""
         name = optimizer or self.framework
         if not self.counts_steps:
             self._add_losses(losses, name)

@@ -35,8 +35,7 @@ def blocked_files() -> list[BlockedFile]:
     """Return the regular files and named pipes for which threads of this process wait.
 
     Returns:
-        The files, without repetitions; none on systems that do not report the system calls of
-        threads.
+        The distinct files; empty on systems that do not report the system calls of threads.
     """
     machine = platform.machine()
     found: dict[BlockedFile, None] = {}

@@ -15,7 +15,7 @@ from mothtrap.core.steps import Mode
 
 
 class TrainingMeans:
-    """Means of training losses since an earlier moment."""
+    """Means of training losses since an earlier time."""
 
     def __init__(self) -> None:
         self._sums: dict[str, tuple[float, int]] = {}
@@ -27,11 +27,11 @@ class TrainingMeans:
             self._sums[series] = total + loss, count + 1
 
     def mark(self) -> dict[str, tuple[float, int]]:
-        """Return a marker of the present moment, for `since`."""
+        """Return a marker of the current time, for `since`."""
         return dict(self._sums)
 
     def since(self, mark: Mapping[str, tuple[float, int]]) -> dict[str, float]:
-        """Return the mean of each series with a loss since a moment."""
+        """Return the mean of each series with a loss since a marker."""
         means = {}
         for series, (total, count) in self._sums.items():
             old_total, old_count = mark.get(series, (0.0, 0))
@@ -72,9 +72,9 @@ class Evaluations:
         return self._made[mode] - 1
 
     def next_number(self) -> int:
-        """Return the number of an ending evaluation: that of its last captured forward pass.
+        """Return the number of an ending evaluation: the number of its last captured forward pass.
 
-        An evaluation without such forward passes counts as one.
+        An evaluation without such forward passes counts as one forward pass.
         """
         if not self._has_forwards:
             self.next_forward(Mode.EVAL)

@@ -37,7 +37,7 @@ class StepObserver(Protocol):
 
 
 class Member(Protocol):
-    """One framework's part in the job of a process.
+    """A framework's part in the job of a process.
 
     Attributes:
         live: whether its steps are still observed.
@@ -52,11 +52,11 @@ class Member(Protocol):
     observer: StepObserver | None
 
     def stepped(self, step: int) -> None:
-        """Handle a step of the framework after a step of another one, or none."""
+        """Handle a step of the framework, after a step of another framework or its own."""
 
 
 class ProcessJob:
-    """One sequence of steps, made by any of the frameworks of a process.
+    """One sequence of steps, from any of the frameworks of a process.
 
     If one framework refines another, they form a family: a step of one is a step of all. Otherwise,
     frameworks take turns.
@@ -155,7 +155,7 @@ class ProcessJob:
         self.recorder.boundary(closed.step + 1)
 
     def family(self, framework: str) -> frozenset[str]:
-        """Return a framework, those that it refines, and those that refine any of them."""
+        """Return a framework, the frameworks that it refines, and all that refine any of these."""
         found, before = {framework}, 0
         while len(found) > before:
             before = len(found)

@@ -13,7 +13,8 @@ from mothtrap.snapshot.spare_memory import available_bytes
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _RESET_PEAK = "5"
-"""Value that resets the peak resident memory of a process to the current one; see `man 5 proc`."""
+"""Value that resets the peak resident memory of a process to its current memory; see `man 5
+proc`."""
 
 
 class ProcessMemory:

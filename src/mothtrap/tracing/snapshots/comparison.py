@@ -1,4 +1,4 @@
-"""Compare a replayed step with the recorded one."""
+"""Compare a replayed step with the recorded step."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Debugger(pdb.Pdb):
 
 
 class _PostMortem(pdb.Pdb):
-    """Post-mortem debugger that starts some frames above the innermost one."""
+    """Post-mortem debugger that starts some frames above the innermost frame."""
 
     def __init__(self, above: int) -> None:
         super().__init__(nosigint=True)
@@ -83,7 +83,7 @@ def stop_before(place: str) -> None:
 
 
 def look_at(error: BaseException) -> None:
-    """Open the debugger at the place in user code that an exception passed last."""
+    """Open the debugger at the innermost line of user code in an exception's traceback."""
     if isinstance(error, bdb.BdbQuit) or error.__traceback__ is None:
         return
     say_on_stderr(f"mothtrap: the debugger opens where it was raised\n{HELP}")

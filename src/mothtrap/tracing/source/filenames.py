@@ -36,7 +36,7 @@ class FileNames:
     root: str
 
     def of(self, data: object, index: int) -> str:
-        """Return the name of a sample without the root; "" if there is none."""
+        """Return the name of a sample without the root; "" without a name."""
         try:
             name = _name(vars(data)[self.attribute][index])
         except (KeyError, IndexError, TypeError):  # the dataset has changed
@@ -50,7 +50,7 @@ class FileNames:
 
 
 def file_names(data: object, length: int | None) -> FileNames | None:
-    """Find the file names in a dataset; None if it stores none.
+    """Find the file names in a dataset; None if it stores no file names.
 
     The names are in an attribute with a list, tuple or array of paths, or of tuples that begin with
     a path, with the length of the dataset. No code of the dataset runs.

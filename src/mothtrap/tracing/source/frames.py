@@ -37,7 +37,7 @@ _RUNNERS = (
     os.path.join(_STDLIB, "threading.py"),
     "contextlib.py",
 )
-"""Code that calls its argument, whose own line is not informative."""
+"""Code that only calls its argument, so that its line is not informative."""
 _SENT = "<dynamic-code>"
 """File name of functions that cloudpickle has sent to this process."""
 
@@ -85,7 +85,7 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
 
     Args:
         skip_init_of: an object under construction; `__init__` frames that build it are skipped, so
-            that the frame is the one that requested the object.
+            that the result is the frame that requested the object.
     """
     frame: FrameType | None = sys._getframe(1)
     library: FrameType | None = None
@@ -120,7 +120,7 @@ def user_location() -> str | None:
 
 
 def _file_of(frame: FrameType) -> str:
-    """Return the file of a frame's code; for a function from cloudpickle, that of its module.
+    """Return the file of a frame's code; for a function from cloudpickle, the file of its module.
 
     The file is unknown if the module has no such function on that line, because it may be another
     version.
@@ -190,8 +190,9 @@ def assigned_at(frame: FrameType) -> str | None:
 def returned_at(function: Any) -> str | None:
     """Return the line at which a user's function computes the loss that it returns.
 
-    This is the last assignment to the returned value: the value itself, that of the key `loss`, or
-    the first of several. If it depends on the execution, it is the beginning of the function.
+    This is the last assignment to the returned value: the value itself, the value of the key
+    `loss`, or the first of several values. If it depends on the execution, it is the beginning of
+    the function.
 
     Args:
         function: may be a method, or wrapped.
@@ -250,7 +251,7 @@ def _loss_in(value: Any) -> ast.expr:
 
 
 def updated_at(frame: FrameType) -> str | None:
-    """Return the line below the running one where a function updates weights by their `.grad`.
+    """Return the line after the running line where a function updates weights by their `.grad`.
 
     None if its source shows no such statement, for example if the update is in another function.
     """
@@ -288,7 +289,7 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
 def _assignments(
     placed: Iterable[tuple[ast.AST, Branches]], names: set[str], before: int
 ) -> tuple[dict[int, Branches], dict[int, Branches]]:
-    """Yield lines before a given one that assign or change some names."""
+    """Yield lines before a given line that assign or change some names."""
     made: dict[int, Branches] = {}
     changed: dict[int, Branches] = {}  # `loss = loss / n`: the loss itself was computed earlier
     for node, branches in placed:
@@ -304,7 +305,7 @@ def _assignments(
 
 
 def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
-    """Return the line of the only assignment whose value the call uses; None if several may be."""
+    """Return the line of the only assignment whose value the call uses; None if ambiguous."""
     reaching: list[int] = []
     for line in sorted(places, reverse=True):
         branches = places[line]

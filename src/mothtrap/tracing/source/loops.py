@@ -71,7 +71,7 @@ def _begins(node: ast.AST, line: int) -> bool:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
-    """Yield the loops in a node, except those of nested functions and classes."""
+    """Yield the loops in a node, except loops in nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue

@@ -13,7 +13,8 @@ from mothtrap.tracing.source.syntax import of_file
 
 FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
 MOST_FILES = 200
-"""Maximum number of files that are read; chosen by hand: in a larger project, one line says little.
+"""Maximum number of files that are read; chosen by hand: in a larger project, the result proves
+little.
 """
 
 _modules = LoadedModules()

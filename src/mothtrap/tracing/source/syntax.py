@@ -11,9 +11,9 @@ import linecache
 from typing import Final
 
 MAX_TREES: Final = 8
-"""Maximum number of cached trees: those of a script and of the modules with its model and loop."""
+"""Maximum number of cached trees: enough for a script and the modules with its model and loop."""
 MOST_BYTES: Final = 1_000_000
-"""Maximum size of a source file that is read; chosen by hand: longer ones are generated."""
+"""Maximum size of a source file that is read; chosen by hand: longer files are generated."""
 
 Place = tuple[int | None, int | None, int | None, int | None]
 """First line, last line, first column and last column, as in `code.co_positions()`."""

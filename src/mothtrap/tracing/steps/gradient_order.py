@@ -8,7 +8,8 @@ from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared, MicroB
 from mothtrap.tracing.source import frames
 
 ENOUGH = 8
-"""Steps of which only the last micro-batch counts before that is reported. Chosen by hand."""
+"""Number of steps with only the gradients of the last micro-batch before this is reported. Chosen
+by hand."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,13 +71,14 @@ class GradientOrder:
     def stepped(
         self, step: int, name: str, *, absent: bool, clean: bool
     ) -> list[GradientsCleared | ClippedLate | MicroBatchesCleared]:
-        """Reset for the next step; return what to report about this one.
+        """Reset for the next step; return the report about this step.
 
         Args:
             step: number of the step.
             name: name of the optimizer.
             absent: there were no gradients.
-            clean: the gradients of the previous step had been cleared before its own were computed.
+            clean: the gradients of the previous step had been cleared before the gradients of this
+                step were computed.
         """
         found: list[GradientsCleared | ClippedLate | MicroBatchesCleared] = []
         if self._counts_lost():

@@ -42,7 +42,7 @@ class _Waiting:
         self._reports.append((of_batch, report))
 
     def hand_on(self, *, is_last: bool) -> None:
-        """Report batches up to the returned one: the last one read, or the one before it."""
+        """Report batches up to the returned batch: the last batch read, or the batch before it."""
         batches = sum(of_batch for of_batch, _ in self._reports)
         left = batches if is_last else batches - 1
         while left > 0:

@@ -1,4 +1,4 @@
-"""Batches of a pass that are all equal, from the first one on."""
+"""Batches of a pass that are all equal, from the first batch on."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TELL_AT: Final = (8, 32)
 
 
 class SameBatches:
-    """Counts batches as long as each is equal to the first one of its pass.
+    """Counts batches as long as each is equal to the first batch of its pass.
 
     Attributes:
-        count: number of batches in the current pass, if all of them are equal; 0 if two differ, or
-            one was not inspected.
+        count: number of batches in the current pass, if all of them are equal; 0 if two batches
+            differ, or a batch was not inspected.
         passes: number of passes that have begun.
     """
 

@@ -24,10 +24,10 @@ class Takeovers:
         self._latest: ByIdentity[Any, weakref.ref[Any]] = ByIdentity()
 
     def begins(self, optimizer: Any, weight: Any) -> bool:
-        """Record the first step of an optimizer; return whether another one trained the weight.
+        """Record the first step of an optimizer; return whether another has trained the weight.
 
         Args:
-            optimizer: a new one.
+            optimizer: a new optimizer.
             weight: its first weight.
         """
         known, self._latest[weight] = self._latest.get(weight), weakref.ref(optimizer)

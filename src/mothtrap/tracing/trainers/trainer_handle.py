@@ -13,8 +13,8 @@ from mothtrap.core.steps import Mode
 from mothtrap.tracing.observing_handle import ObservingHandle
 
 REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
-"""Reports of a trainer, besides the user's numbers; the underlying framework reports everything
-else.
+"""Reports of a trainer, in addition to the user's numbers; the underlying framework reports
+everything else.
 """
 
 Phase = Literal["train", "sanity_check", "validation", "test", "predict", ""]
@@ -27,7 +27,7 @@ class TrainerHandle(ObservingHandle):
 
     Args:
         job: receives the observations.
-        targets: models that are watched; none = the whole process.
+        targets: watched models; empty = the whole process.
 
     Attributes:
         facts: facts that the handle reports.
@@ -38,13 +38,13 @@ class TrainerHandle(ObservingHandle):
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._phase: Phase = ""
         self._epoch: int | None = None
-        self._told: TrainerSettings | None = None
+        self._reported: TrainerSettings | None = None
         super().__init__(job, targets)
 
     def settings(self, settings: TrainerSettings) -> None:
         """Report the settings of a training run if they differ from the previous ones."""
-        if settings != self._told:
-            self._told = settings
+        if settings != self._reported:
+            self._reported = settings
             self.job.fact(settings)
 
     def enter(self, phase: Phase, epoch: int | None = None) -> None:

@@ -25,8 +25,8 @@ class TrainerAtWork:
         holders: objects with its counters.
 
     Attributes:
-        idle_closure: whether it calls `optimizer.step` with a closure that computes nothing,
-            because the gradients already exist.
+        idle_closure: whether it calls `optimizer.step` with a closure without computation, because
+            the gradients already exist.
     """
 
     def __init__(self, holders: Holders) -> None:

@@ -1,4 +1,4 @@
-/** Start of the page: one view at a time, by its address. */
+/** Start of the page: it shows the view that the address names. */
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { runAnswer } from "./data.js";

@@ -1,21 +1,21 @@
-/** What was asked of the source, as signals: the old answer stays until the new one is there. */
+/** Answers of the source, as signals: an old answer stays until the new answer arrives. */
 import { computed, effect, signal } from "@preact/signals";
 import { HttpSource } from "./source.js";
 import { run } from "./state.js";
 
 export const source = new HttpSource();
 
-/** How the run stands, by the latest event. */
+/** State of the run, from the latest event. */
 export const seen = signal(null);
 /** "open", "lost" or "gone": the connection to the server. */
 export const connection = signal("open");
-/** Counters that grow with the events: what depends on one is asked again. */
+/** Counters that grow with events: data that depends on one is requested again. */
 export const ticks = { step: signal(0), finding: signal(0), runs: signal(0) };
 
 const NOTHING = { value: null, error: null, loading: true };
 
-/** An answer: `{value, error, loading}`. `ask` reads signals; when one changes it is asked again.
- * An answer of another subject is not shown meanwhile.
+/** An answer: `{value, error, loading}`. `ask` reads signals, and is called again when one of them changes.
+ * Meanwhile, answers about another subject are not shown.
  * @template T @param {(signal: AbortSignal) => Promise<T> | null} ask @param {() => string} about */
 export function answer(ask, about = () => run.value) {
   const found = signal(NOTHING);
@@ -44,7 +44,7 @@ export function answer(ask, about = () => run.value) {
 /** Grows with every tenth step: for what changes little. */
 export const slowly = computed(() => Math.floor(ticks.step.value / 10));
 
-/** The facts of the run that is looked at, and its findings. */
+/** The facts and findings of the displayed run. */
 export const runAnswer = answer((signal) => {
   ticks.finding.value;
   slowly.value;
@@ -61,11 +61,11 @@ export const findingsAnswer = answer((signal) => {
 export const problems = () => Object.values(findingsAnswer.value.value?.findings ?? {})
   .map((each) => each.finding).filter((each) => each.severity !== "info");
 
-/** Whether the first answers are there: events go on from what they say. */
+/** Whether the first answers have arrived: events continue from their cursor. */
 const ready = computed(() =>
   !run.value || !(runAnswer.value.loading || findingsAnswer.value.loading));
 
-/** What both answers were read at; "" where they differ, so that an event comes at once. */
+/** The cursor of both answers; "" if they differ, so that an event comes immediately. */
 function cursor() {
   const known = runAnswer.peek().value?.cursor ?? "";
   return known === findingsAnswer.peek().value?.cursor ? known : "";

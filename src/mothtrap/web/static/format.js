@@ -19,7 +19,7 @@ function tick(value, digits) {
   return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 12 });
 }
 
-/** Ticks of an axis, with as many digits as tell neighbors apart. @param {number[]} values */
+/** Ticks of an axis, with enough digits to distinguish neighbors. @param {number[]} values */
 export function ticks(values) {
   for (let digits = 4; digits < 12; digits += 1) {
     const texts = values.map((value) => tick(value, digits));
@@ -28,11 +28,11 @@ export function ticks(values) {
   return values.map(String);
 }
 
-/** First and last step between which a fault began; equal where the step is known.
+/** First and last step between which a fault began; equal if the step is known.
  * @param {any} finding @returns {[number, number]} */
 export const onset = (finding) => [finding.step, Math.max(finding.step, Number(finding.evidence.onset_at_latest ?? -1))];
 
-/** The first rank of a finding, whose curves show it; null where it is that of all others.
+/** The first rank of a finding, whose curves show it; null if it is rank 0.
  * @param {any} finding */
 export const rankOf = (finding) => finding.workers[0] || null;
 
@@ -42,7 +42,7 @@ export function markOf(finding) {
   return { step, until, severity: finding.severity, label: finding.name };
 }
 
-/** Whether a finding belongs to a step: those of a probe or a served model do not. */
+/** Return whether a finding belongs to a step: findings about a probed or served model do not. */
 export const hasStep = (finding) => finding.mode !== "probe" && finding.mode !== "serve";
 
 /** @param {number} count @param {string} noun */
@@ -73,7 +73,7 @@ export function moment(unix) {
 /** The fault of a finding as words. @param {{title: string, name: string}} finding */
 export const named = (finding) => words(finding.title || finding.name);
 
-/** A text with a capital letter at its beginning. @param {string} text */
+/** A text that begins with a capital letter. @param {string} text */
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** A rule's name as words. @param {string} name */
@@ -87,7 +87,7 @@ export function shortCurve(name) {
     return `${field}, ${rest.join("/").replace(/^\w+=/, "")}`;
   }
   if (mode === "machine") return `${what.replaceAll("_", " ")} ${rest.join("/")}`.trim();
-  if (!(mode in MODES)) return name;  // that of a run
+  if (!(mode in MODES)) return name;  // a name of a run
   const before = MODES[mode];
   if (rest.length && isStatistic(what)) {
     return `${before}${quantity(name)} of ${rest[0] === "*" ? "all tensors" : rest.join("/")}`;
@@ -115,7 +115,7 @@ export function shortPlace(location) {
 
 const STATISTICS = { l2: "norm", nan: "NaN elements", inf: "infinite elements" };
 
-/** What a curve shows, without whose it is: `gradient norm`, `loss`. @param {string} name */
+/** What a curve shows, without its owner: `gradient norm`, `loss`. @param {string} name */
 export function quantity(name) {
   const [, what, of] = name.split("/", 3);
   if (!of || !isStatistic(what)) return (what ?? name).split(":")[0];

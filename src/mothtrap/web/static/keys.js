@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { VIEWS, change, go, help, run, value } from "./state.js";
 
-/** What a view does on a key, by name; a view sets its own and takes them away. */
+/** Actions of a view by key name; each view adds and removes its own. */
 export const actions = new Map();
 
 /** Set what keys do as long as a view is shown. @param {Record<string, (by: number) => void>} by */

@@ -21,8 +21,8 @@ export const VIEWS = [
 const MAY_BE_EMPTY = ["check", "probe", "curves", "layers", "tensors", "histograms", "samples", "logs"];
 const OF_TRAINING = MAY_BE_EMPTY.slice(2);
 
-/** The views that are shown for a run: those that it has data for, and the one that is open.
- * @param {string[] | undefined} filled of `/api/run`; undefined as long as it is unknown */
+/** The views that are shown for a run: the views with data, and the open view.
+ * @param {string[] | undefined} filled of `/api/run`; undefined while it is unknown */
 export const viewsOf = (filled) => VIEWS.filter((each) => !each.run || (run.value &&
   (each.id === view.value || !MAY_BE_EMPTY.includes(each.id) || (filled ?? OF_TRAINING).includes(each.id))));
 
@@ -76,7 +76,7 @@ export function go(id, parameters, replace = false) {
   }
 }
 
-/** Change parameters of the present view. @param {Record<string, unknown>} changes */
+/** Change parameters of the current view. @param {Record<string, unknown>} changes */
 export function change(changes, replace = true) {
   const now = {};
   for (const name of new Set(place.value.query.keys())) now[name] = values(name);

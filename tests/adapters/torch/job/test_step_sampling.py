@@ -48,7 +48,7 @@ def steps_of(seen: Seen) -> list[int]:
 
 
 def unwatched(seen: Seen) -> list[int]:
-    seen.tracer.recorder.hand_on_facts()  # as at the end of a job
+    seen.tracer.recorder.emit_facts()  # as at the end of a job
     found = []
     for fact in seen.observed(Unwatched):
         assert isinstance(fact, Unwatched)

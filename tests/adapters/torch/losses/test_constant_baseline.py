@@ -110,7 +110,7 @@ def test_numbers_soft_targets_and_several_labels_are_no_classes(name: str, y: to
 
 
 def test_tokens_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constant_baseline, "MAX_TOLD", 2)
+    monkeypatch.setattr(constant_baseline, "MAX_REPORTED", 2)
     found = guess("cross_entropy", (torch.zeros(2, 3), torch.tensor([0, 1])))
     assert found.label_counts() is None
     assert found.loss() == pytest.approx(math.log(2))

@@ -111,7 +111,7 @@ def test_the_target_of_a_difference_by_hand_is_recovered(
     "other",
     [
         pytest.param(-torch.ones(4, 1), id="no output of a rectifier"),
-        pytest.param(torch.ones(5, 1), id="of another size"),
+        pytest.param(torch.ones(5, 1), id="of a different size"),
         pytest.param(None, id="gone"),
     ],
 )

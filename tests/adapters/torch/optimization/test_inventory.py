@@ -7,10 +7,10 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from mothtrap.adapters.torch.optimization.inventory import TOLD_AT
+from mothtrap.adapters.torch.optimization.inventory import REPORTED_AT
 from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
 
-STEPS = TOLD_AT[0]
+STEPS = REPORTED_AT[0]
 
 
 class Listed(nn.Module):

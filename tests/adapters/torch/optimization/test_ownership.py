@@ -12,10 +12,10 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization import ownership
-from mothtrap.adapters.torch.optimization.ownership import TOLD_EVERY, OwnershipObserver
+from mothtrap.adapters.torch.optimization.ownership import REPORTED_EVERY, OwnershipObserver
 from mothtrap.core.facts.optimizers import UnownedParameter
 
-TOLD_AT = ownership.TOLD_AT[-1]
+REPORTED_AT = ownership.REPORTED_AT[-1]
 
 
 class Net(nn.Module):
@@ -27,7 +27,7 @@ class Net(nn.Module):
         return self.head(self.body(x).relu())
 
 
-def run(model: nn.Module, optimizer: Optimizer, steps: int = TOLD_AT + 1) -> None:
+def run(model: nn.Module, optimizer: Optimizer, steps: int = REPORTED_AT + 1) -> None:
     """Make one step more than needed: the last one is closed when the model is gone."""
     for _ in range(steps):
         optimizer.zero_grad()
@@ -50,8 +50,8 @@ def test_a_head_that_no_optimizer_holds_is_told() -> None:
     found = told(act)
     assert set(found) == {"head.weight", "head.bias"}
     head = found["head.weight"]
-    assert (head.step, head.module, head.shape) == (TOLD_AT - 1, "head", (3, 8))
-    assert head.reached_steps == TOLD_AT
+    assert (head.step, head.module, head.shape) == (REPORTED_AT - 1, "head", (3, 8))
+    assert head.reached_steps == REPORTED_AT
     assert not head.changed
     assert head.downstream_of_trained
     assert not head.created_after_optimizer
@@ -63,13 +63,13 @@ def test_gradients_that_are_cleared_before_the_next_forward_are_counted() -> Non
     def act() -> None:
         model = Net()
         optimizer = sgd(model.body)
-        for _ in range(TOLD_AT + 1):
+        for _ in range(REPORTED_AT + 1):
             model.zero_grad()
             x, y = batch()
             functional.cross_entropy(model(x), y).backward()
             optimizer.step()
 
-    assert told(act)["head.weight"].reached_steps == TOLD_AT
+    assert told(act)["head.weight"].reached_steps == REPORTED_AT
 
 
 def test_a_trained_model_has_nothing_to_tell() -> None:
@@ -98,7 +98,7 @@ def test_parameters_that_a_later_optimizer_takes_in_are_not_told() -> None:
         optimizer = sgd(model.body)
         run(model, optimizer, 5)
         late = sgd(model.head)
-        for _ in range(TOLD_AT):
+        for _ in range(REPORTED_AT):
             x, y = batch()
             optimizer.zero_grad()
             late.zero_grad()
@@ -130,9 +130,9 @@ def test_a_head_replaced_during_training_is_told_later() -> None:
     def act() -> None:
         model = Net()
         optimizer = sgd(model)
-        run(model, optimizer, TOLD_AT + 5)
+        run(model, optimizer, REPORTED_AT + 5)
         model.head = nn.Linear(8, 3)
-        run(model, optimizer, 2 * TOLD_EVERY - TOLD_AT - 4)
+        run(model, optimizer, 2 * REPORTED_EVERY - REPORTED_AT - 4)
 
     found = told(act)
     assert set(found) == {"head.weight", "head.bias"}
@@ -144,7 +144,7 @@ def test_values_that_someone_changes_are_told_to_change() -> None:
     def act() -> None:
         model = Net()
         optimizer = sgd(model.body)
-        for _ in range(TOLD_AT + 1):
+        for _ in range(REPORTED_AT + 1):
             run(model, optimizer, 1)
             with torch.no_grad():
                 for parameter in model.head.parameters():
@@ -162,14 +162,14 @@ def test_a_part_that_gets_no_gradient_is_reached_in_no_step() -> None:
 
     found = told(act)
     assert found["unused.weight"].reached_steps == 0
-    assert found["head.weight"].reached_steps == TOLD_AT
+    assert found["head.weight"].reached_steps == REPORTED_AT
 
 
 def test_a_model_of_no_optimizer_is_not_told() -> None:
     def act() -> None:
         teacher, student = classifier(), classifier()
         optimizer = sgd(student)
-        for _ in range(TOLD_AT):
+        for _ in range(REPORTED_AT):
             optimizer.zero_grad()
             x, _ = batch()
             functional.mse_loss(student(x), teacher(x)).backward()
@@ -197,7 +197,7 @@ def test_a_new_model_that_no_optimizer_knows_is_told_and_a_trained_one_is_not() 
             with torch.no_grad():
                 encoder.weight.mul_(2.0)
         optimizer = sgd(head)
-        for _ in range(TOLD_AT + 1):
+        for _ in range(REPORTED_AT + 1):
             x, y = batch()
             optimizer.zero_grad()
             functional.cross_entropy(head(encoder(x).relu()), y).backward()
@@ -223,7 +223,7 @@ def test_a_model_that_is_called_with_other_parameters_first_is_looked_at_with_it
             return functional_call(model, given, (x,)).pow(2).mean()
 
         optimizer = sgd(model.body)
-        for _ in range(TOLD_AT + 1):
+        for _ in range(REPORTED_AT + 1):
             (grad(loss) if transformed else loss)(teacher, batch()[0])
             run(model, optimizer, 1)
 
@@ -238,7 +238,7 @@ def test_a_copy_of_a_trained_model_is_not_taken_for_a_forgotten_one(copies: bool
         if copies:
             other = copy.deepcopy(model)
         optimizer = sgd(model)
-        for _ in range(TOLD_AT + 1):
+        for _ in range(REPORTED_AT + 1):
             optimizer.zero_grad()
             x, _ = batch()
             functional.mse_loss(model(x), 0.9 * other(x)).backward()  # not detached

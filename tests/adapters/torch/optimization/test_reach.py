@@ -8,11 +8,11 @@ from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.adapters.torch.optimization.reach import TOLD_AT
+from mothtrap.adapters.torch.optimization.reach import REPORTED_AT
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import IdleOptimizer
 
-STEPS = TOLD_AT[1]
+STEPS = REPORTED_AT[1]
 
 
 class Net(nn.Module):
@@ -213,9 +213,9 @@ def test_an_optimizer_of_another_model_finds_its_twin() -> None:
     with watched() as seen:
         optimizer = sgd(Net())
         model = Net()
-        learn(model, optimizer, TOLD_AT[0])
+        learn(model, optimizer, REPORTED_AT[0])
     [idle] = seen.observed(IdleOptimizer)
-    assert (idle.optimizer, idle.own_steps, idle.parameters) == ("SGD", TOLD_AT[0], 8)
+    assert (idle.optimizer, idle.own_steps, idle.parameters) == ("SGD", REPORTED_AT[0], 8)
     assert (idle.twins, idle.twin) == (6, "encoder.0.weight")
     assert "test_reach.py" in str(idle.location)
     assert seen.observed(UnreachedModule) == []
@@ -225,10 +225,10 @@ def test_an_optimizer_whose_gradients_come_late_is_taken_back() -> None:
     with watched() as seen:
         model = classifier()
         optimizer = sgd(model)
-        for _ in range(TOLD_AT[0]):
+        for _ in range(REPORTED_AT[0]):
             optimizer.step()
         train(model, optimizer, 2)
-    assert [idle.own_steps for idle in seen.observed(IdleOptimizer)] == [TOLD_AT[0], 0]
+    assert [idle.own_steps for idle in seen.observed(IdleOptimizer)] == [REPORTED_AT[0], 0]
 
 
 def test_a_player_whose_turn_comes_rarely_is_not_idle() -> None:

@@ -124,7 +124,7 @@ def test_existing_files_stay(tmp_path: Path, there: str) -> None:
 
 def test_a_script_that_does_not_fail_goes(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(reproduction, "_fails", lambda draft: False)
-    with pytest.raises(reproduction.NotReproducedError, match="alone does not go wrong in a scr"):
+    with pytest.raises(reproduction.NotReproducedError, match="does not fail on its own in a scr"):
         reproduction.write(tmp_path / "repro.py", FOUND, 3)
     assert list(tmp_path.iterdir()) == []
 

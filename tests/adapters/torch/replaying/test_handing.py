@@ -57,7 +57,7 @@ def test_what_was_not_kept_of_a_batch_is_the_loaders_own() -> None:
 
     def ask(_: int, __: str, own: Callable[[], Any]) -> Handed:
         batch, lacking = completed(recorded, lambda: [own(), {"weights": [1.0, "own"]}])
-        assert lacking == "in place of values that were not kept: int64 of shape (2,) and 1 more"
+        assert lacking == "instead of values that were not kept: int64 of shape (2,) and 1 more"
         return Handed(batch)
 
     found, weights = next(HandingIterator(DataLoader(rows, batch_size=2), own, 0, ask))

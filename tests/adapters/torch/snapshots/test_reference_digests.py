@@ -25,6 +25,6 @@ def test_losses_are_told_as_numbers_too() -> None:
         truth.new_step()
         truth.loss("train.py:3", torch.tensor(float("inf")))
         truth.loss("train.py:3", torch.tensor(0.5))
-        told = truth.tell(())
+        told = truth.report(())
     assert list(told.losses) == ["train.py:3", "train.py:3#2"]
     assert told.values == (float("inf"), 0.5)

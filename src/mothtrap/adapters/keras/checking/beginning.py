@@ -41,7 +41,7 @@ hand.
 CLOSING_SHARE = 0.05
 """Share of the budget for storing and printing the results; chosen by hand."""
 CHECK_SHARE = 0.5
-"""Share of the remaining time that one check may use while others wait; chosen by hand."""
+"""Share of the remaining time that a check may use if others follow; chosen by hand."""
 SPARE_S = 0.5
 """Minimum time for a check; chosen by hand."""
 
@@ -163,7 +163,7 @@ class KerasChecking:
             self._hold()
 
     def _begin_callbacks(self, logs: Mapping[str, Any]) -> None:
-        """Continue `fit` with steps that compute nothing."""
+        """Continue `fit` with steps without computation."""
         self._pause()
         files = Path(self._plan.scratch) / "files"
         self._callbacks = CallbacksAlone(
@@ -198,7 +198,7 @@ class KerasChecking:
         if self._steps:
             self._hold()
         elif self._model is None:
-            self._unmade("no call of `fit` of a Keras model was observed")
+            self._unmade("no call to `fit` of a Keras model was observed")
         else:
             self._unmade("the script ended within the first step of `fit`")
 

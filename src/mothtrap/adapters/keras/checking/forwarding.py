@@ -24,7 +24,7 @@ class KerasForward:
     Args:
         model: a built model.
         x: inputs of the batch: an array, or a structure of arrays.
-        location: `file:line` of the call of `fit`.
+        location: `file:line` of the call to `fit`.
     """
 
     def __init__(self, model: Any, x: Any, location: str | None) -> None:
@@ -60,7 +60,7 @@ class KerasForward:
         training: bool = False,
         seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
-        """Return the output of each layer of a functional model; nothing for other models."""
+        """Return the output of each layer of a functional model; empty for other models."""
         layers = [one for one in getattr(self._model, "layers", ()) if _has_one_output(one)]
         if training or not layers or not getattr(self._model, "inputs", None):
             return []
@@ -70,7 +70,7 @@ class KerasForward:
         return [(one.name, array_of(out)) for one, out in zip(layers, found, strict=True)]
 
     def own_backwards(self) -> Mapping[str, bool]:
-        """Return nothing, because derivatives along a direction require PyTorch."""
+        """Return an empty list, because derivatives along a direction require PyTorch."""
         return {}
 
     def stale(self) -> None:
@@ -149,7 +149,7 @@ class KerasForward:
         raise NotApplicable("Keras layers compute only in the precision they were created with")
 
     def cut(self, module: str) -> Cut:
-        """Return whether the outputs of a layer are used at all."""
+        """Return whether anything uses the outputs of a layer."""
         layer = next((one for one in self._model._flatten_layers() if one.path == module), None)
         if layer is None or not layer.weights:
             return Cut(reason="unknown")

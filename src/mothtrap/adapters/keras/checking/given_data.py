@@ -32,7 +32,7 @@ class StreamSet:
         batches: batches from the pipeline.
         name: name of its class.
         role: purpose of the rows.
-        location: `file:line` of the call of `fit`.
+        location: `file:line` of the call to `fit`.
         origin: the arrays from which the pipeline takes rows, if known.
     """
 

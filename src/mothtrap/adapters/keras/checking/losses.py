@@ -31,7 +31,7 @@ def loss_seen(
         y: targets of the batch.
         prediction: output of the model.
         value: the loss, with all its terms.
-        location: `file:line` of the call of `fit`.
+        location: `file:line` of the call to `fit`.
     """
     loss = _function(model)
     if loss is None or not isinstance(y, np.ndarray):
@@ -81,7 +81,7 @@ def share_right(loss: LossSeen) -> float:
 
 
 def _function(model: Any) -> Any:
-    """Return the loss of a model with one output; None if it has none, or several."""
+    """Return the loss of a model with one output; None if it has no loss, or several."""
     given = getattr(model, "loss", None)
     if isinstance(given, list | tuple | dict):
         values = list(given.values()) if isinstance(given, dict) else list(given)

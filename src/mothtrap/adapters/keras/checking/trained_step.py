@@ -34,8 +34,8 @@ class KerasStep:
 
     Args:
         model: a compiled and built model.
-        batches: batches from `fit`; the first one is that of the recorded step.
-        location: `file:line` of the call of `fit`.
+        batches: batches from `fit`; the first batch belongs to the recorded step.
+        location: `file:line` of the call to `fit`.
         initial: state at which the first loss is computed; None = the current state.
         loaded: weights were loaded from a file before.
         dummy: the loss is the mean square of the outputs, regardless of the targets.
@@ -117,7 +117,7 @@ class KerasStep:
         return found
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step with one thing changed; see `checks.step.Step`."""
+        """Repeat the step with one change; see `checks.step.Step`."""
         until = time.monotonic() + seconds
         if self._free or change.predictions:
             return self._trained_predictions(change, steps, until)
@@ -183,7 +183,7 @@ class KerasStep:
         model, optimizer = self._model, self._model.optimizer
         self._state.restore()
         if change.fresh:
-            self._begin_anew()
+            self._reset()
         rates = [(one, one.rate) for one in model._flatten_layers() if _drops(one)]
         decay = getattr(optimizer, "weight_decay", None)
         sweeps = change.sweep != 1.0
@@ -209,7 +209,7 @@ class KerasStep:
                 layer.rate = rate
             self._state.restore()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Reset the model to its initial weights, and the optimizer to an empty state."""
         if self._initial is None:
             return
@@ -307,7 +307,7 @@ def _picked(part: Any, order: Any) -> Any:
 
 
 def _alike(array: Any) -> Any:
-    """Return inputs with equal rows: the mean of the rows, or the first one for integers."""
+    """Return inputs with equal rows: the mean of the rows, or the first row for integers."""
     if len(array) < 2:
         return array
     same = array.mean(0, keepdims=True) if array.dtype.kind == "f" else array[:1]

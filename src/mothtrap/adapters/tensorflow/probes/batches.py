@@ -101,7 +101,7 @@ class Batches:
         replacements.around(internals.iterator_type(), "_create_iterator", DRAWN.opens, None)
 
     def begin(self, *, wanted: bool) -> None:
-        """Record the call of a train function whose program cannot store its batch, if `wanted`."""
+        """Record the call to a train function whose program cannot store its batch, if `wanted`."""
         self.wanted, self.why, self._eager = wanted, "", None
         if not wanted:
             return

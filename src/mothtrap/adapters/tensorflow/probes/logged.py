@@ -37,7 +37,7 @@ class GraphLog:
         self._entries: list[_Entry] = []
         self._job: Job | None = None
         self._end: Callable[[], None] = lambda: None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def is_written(self) -> bool:
@@ -64,8 +64,8 @@ class GraphLog:
         if not tf.is_tensor(value) or tf.executing_eagerly():
             return False
         graph = tf.compat.v1.get_default_graph()
-        if self._job is not None and internals.is_in_xla(graph) and name not in self._told:
-            self._told.add(name)
+        if self._job is not None and internals.is_in_xla(graph) and name not in self._reported:
+            self._reported.add(name)
             self._job.say(IN_XLA.format(name))
         entry = _Entry(Cell(value.dtype), Cell(tf.int64), take)
         with tf.init_scope():

@@ -70,8 +70,8 @@ class LayerCall:
 class ModelCall:
     """A model call from outside any other model, with some rows of its input.
 
-    `training` is the flag of the call; `shape` is the shape of its only output, None if there were
-    several; `location` is the line of the call; `gave` is its output in an eager evaluation.
+    `training` is the flag of the call; `shape` is the shape of its output, None for several
+    outputs; `location` is the line of the call; `gave` is its output in an eager evaluation.
     """
 
     model: Any
@@ -302,7 +302,7 @@ class Looks(threading.local):
         return [graph for graph, look in self._live() if any(look is one for one in looks)]
 
     def _keep(self, graph: Any, look: Look) -> None:
-        """Keep a record as long as its function exists, or as long as it is one of the latest.
+        """Keep a record while its function exists, or while it is among the latest records.
 
         A record refers to layers, and these to their model, so it must be released with the model.
         """
@@ -336,7 +336,7 @@ class Looks(threading.local):
         return found
 
     def _ran(self) -> list[Look]:
-        """Return the programs that ran; if it was the same one for some time, it comes first."""
+        """Return the programs that ran; a program that ran several times in a row comes first."""
         calls, self.calls = self.calls, 0
         before = self._alone() if self._alone is not None else None
         if calls == 1 and self._times >= ALONE and before is not None and before.has_run():

@@ -27,7 +27,7 @@ class Gate(Protocol):
 
 
 class Slot:
-    """One tensor: the tensor of an eager step, or a cell with a program's value.
+    """A tensor of an eager step, or a cell with the value of a program's tensor.
 
     Args:
         tensor: tensor of a program or eager.

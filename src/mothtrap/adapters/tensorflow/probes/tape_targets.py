@@ -30,8 +30,8 @@ class Target:
     """A loss: the value that a tape differentiates with respect to variables.
 
     `scaled`: a loss scale was applied, and `value` is the unscaled loss. `tensor`: tensor of the
-    program, while it is traced. `sources`: identities of the variables; `first` is one of them.
-    `original`: the tensor passed to the tape.
+    program, while it is traced. `sources`: identities of the variables; `first` is the first of
+    them. `original`: the tensor passed to the tape.
     """
 
     value: Slot

@@ -1,1 +1,1 @@
-"""Checks before a training run: repeat one recorded step with one thing changed."""
+"""Checks before a training run: repeat a recorded step with one change."""

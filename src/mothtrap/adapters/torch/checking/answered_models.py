@@ -1,4 +1,4 @@
-"""Models that return the outputs of a recorded step without computing anything."""
+"""Models that return the outputs of a recorded step without any computation."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class AnsweredModels:
 
 
 def leave_weights(optimizer: torch.optim.Optimizer) -> None:
-    """Make the next step of an optimizer change nothing."""
+    """Make the next step of an optimizer leave the weights unchanged."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = None

@@ -47,7 +47,7 @@ last limit, if it is still in its first step. Chosen by hand.
 CLOSING_SHARE = 0.05
 """Share of the budget for storing and printing the results; chosen by hand."""
 CHECK_SHARE = 2 / 3
-"""Share of the remaining time that one check may use while others wait; chosen by hand."""
+"""Share of the remaining time that a check may use if others follow; chosen by hand."""
 PART_SHARE = 0.5
 """Share of the remaining time for running one part of the script alone; chosen by hand."""
 SPARE_S = 0.5
@@ -293,7 +293,7 @@ class Checking:
         )
 
     def _starts(self, restarts: Restarts) -> Starts:
-        """Return the first steps of this start and of a second start; raises as `seen`."""
+        """Return the first steps of this start and of a second start; see `restarts.seen`."""
         second = restarts.seen(self._recording.turns)
         first = steps_of(self._recording)
         return Starts(first=first, second=second, seeded=self._seeds.seeded)

@@ -13,7 +13,7 @@ from mothtrap.checks.step import Cut
 
 
 class CutFinder:
-    """Compares two forward passes: one unchanged, and one with a module's output disturbed.
+    """Compares an unchanged forward pass with a pass in which a module's output is disturbed.
 
     A module whose output changes although the graph does not lead from it to the disturbed module
     comes after the cut.

@@ -27,7 +27,7 @@ from mothtrap.core.check_plan import CheckPlan, TrialOrder
 POLL_S = 0.02
 """Seconds between checks for the results of a restarted script, or for orders of rank 0."""
 ENDED = "ended"
-"""File that informs the other ranks that rank 0 runs no further trial."""
+"""File whose existence tells the other ranks that rank 0 runs no further trial."""
 
 
 class Engine(Protocol):

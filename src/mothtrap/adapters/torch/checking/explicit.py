@@ -48,7 +48,7 @@ class ExplicitStep:
 
     Args:
         model: the model.
-        batches: batches from the loader; the first one is that of the recorded step.
+        batches: batches from the loader; the first batch belongs to the recorded step.
         compute: computes the loss of a batch.
         optimizer: optimizer of the model.
     """
@@ -122,7 +122,7 @@ class ExplicitStep:
         return found
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step with one thing changed; see `checks.step.Step`."""
+        """Repeat the step with one change; see `checks.step.Step`."""
         if change.predictions:
             return Trial(
                 losses=np.array([]), ended=("predictions of a `step=` function cannot be trained")
@@ -202,7 +202,7 @@ class ExplicitStep:
 
     @contextmanager
     def _seen(self, calls: list[RecordedCall], losses: list[LossInputs]) -> Iterator[None]:
-        """Record the calls of the model and of losses inside a block."""
+        """Record the calls to the model and to losses inside a block."""
         states = RandomStates()
 
         def before(_module: nn.Module, args: Any, kwargs: Any) -> None:

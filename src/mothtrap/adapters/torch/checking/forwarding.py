@@ -35,7 +35,7 @@ def _is_huge(tensor: torch.Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """A call of a model.
+    """A call to a model.
 
     Attributes:
         module: the model.
@@ -135,7 +135,7 @@ class RecordedForward:
         return layer_rows(model, shapes, counts)
 
     def left_out(self) -> Sequence[str]:
-        """Return nothing, because PyTorch models call their layers in each step (see PRE101)."""
+        """Return (), because PyTorch models call their layers in each step (see PRE101)."""
         return ()
 
     def drops(self) -> bool:
@@ -301,7 +301,7 @@ def layer_rows(
 def _multiplications(
     part: nn.Module, output: tuple[int, ...] | None, counts: Mapping[Any, int]
 ) -> int:
-    """Return the multiplications of a layer; PyTorch does not count those of recurrent layers."""
+    """Return the multiplications of a layer; PyTorch does not count recurrent layers."""
     if counts or output is None or not isinstance(part, nn.RNNBase):
         return sum(counts.values()) // 2
     return math.prod(output[:-1]) * sum(one.numel() for one in part.parameters() if one.ndim > 1)

@@ -344,7 +344,7 @@ def _stacked(arrays: Sequence[Array]) -> Array:
 
 
 def _unbatched(batch: Any) -> list[Any]:
-    """Return the samples of a batch; none if its tensors do not have a row for each."""
+    """Return the samples of a batch; empty if its tensors do not have one row per sample."""
     sizes = {len(tensor) if tensor.ndim else 0 for _, tensor in trees.tensors(batch)}
     size = sizes.pop() if len(sizes) == 1 else 0
     return [trees.mapped(batch, operator.itemgetter(row)) for row in range(size)]

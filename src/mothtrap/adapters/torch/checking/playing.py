@@ -1,4 +1,4 @@
-"""Replay the recorded step to the script repeatedly, with one thing changed."""
+"""Repeat the recorded step in the script several times, with one change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Playing:
 
     Args:
         recording: recorded inputs of the steps.
-        change: what the trial changes.
+        change: the change that the trial makes.
         steps: number of steps after which the copy ends.
         pipe: file descriptor; receives one line per step with its loss, the share of correctly
             predicted labels, the peak memory so far, and the total memory. A line that starts with
@@ -72,7 +72,7 @@ class Playing:
         """Prepare the copy."""
         atexit.register(lambda: self._finish("the script's loop ended"))
         if self._change.fresh:
-            self._begin_anew()
+            self._reset()
         if not self._change.regularized:
             setattr(functional, "dropout", _undropped)  # noqa: B010
         if self._change.predictions == "free":
@@ -85,7 +85,7 @@ class Playing:
                 self._replace_optimizer(optimizer)
 
     @torch.no_grad()
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Reset the models to their initial weights, and the optimizers to an empty state."""
         for module, state in self._recording.initial.values():
             now = weights_of(module)
@@ -264,7 +264,7 @@ class Playing:
 
 
 def _has_values_of(tensor: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return whether a tensor has the values of a target, possibly in another shape."""
+    """Return whether a tensor has the values of a target, possibly in a different shape."""
     alike = tensor.numel() == target.numel() and tensor.dtype == target.dtype
     return alike and torch.equal(tensor.detach().reshape(-1), target.reshape(-1))
 
@@ -272,7 +272,7 @@ def _has_values_of(tensor: torch.Tensor, target: torch.Tensor) -> bool:
 def _takes_place(
     recorded: torch.Tensor, target: torch.Tensor, prediction: torch.Tensor | None
 ) -> bool:
-    """Return whether a recorded target fits a call, whose own target may have fewer rows."""
+    """Return whether a recorded target fits a call; the call's own target may have fewer rows."""
     if recorded.shape == target.shape:
         return True
     rows = len(prediction) if prediction is not None and prediction.ndim else 0

@@ -45,9 +45,10 @@ class Iteration:
     """Events of one iteration of the script's loop.
 
     Attributes:
-        calls: calls of models, with gradients enabled.
+        calls: calls to models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
-        targets: targets of the calls of loss functions, in order; None for one that is too large.
+        targets: targets of the calls of loss functions, in order; None for a model that is too
+            large.
         batches: batches from loaders, by location.
         backwards: number of backward passes.
         roots: the loss values from which they started.
@@ -83,7 +84,7 @@ class Recording:
         first: first complete iteration: step 0.
         last: latest complete iteration.
         batches: the latest batches of each loader that fed training.
-        tables: call of the model and target of the latest iterations with one small batch.
+        tables: call to the model and target of the latest iterations with one small batch.
         initial: parameters and buffers of each model before its first step, by identity of the
             model; None for a large model.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
@@ -317,7 +318,7 @@ def first_weights(module: nn.Module) -> dict[str, torch.Tensor] | None:
 
 
 def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Return a model's parameters and buffers by name, without those of lazy layers."""
+    """Return a model's parameters and buffers by name, without the parameters of lazy layers."""
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return {k: one for k, one in held.items() if not is_lazy(one)}
 

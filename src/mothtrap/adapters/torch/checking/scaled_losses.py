@@ -18,7 +18,7 @@ class ScaledLosses:
         self._scale = 1.0
 
     def install(self) -> None:
-        """Detect calls of `GradScaler.scale` for the life of the process."""
+        """Detect calls to `GradScaler.scale` for the life of the process."""
         scale: Callable[..., Any] = torch.amp.GradScaler.scale
 
         @functools.wraps(scale)

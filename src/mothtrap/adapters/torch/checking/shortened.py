@@ -99,7 +99,7 @@ class EndedNetwork:
         self._depth = 0
 
     def install(self) -> None:
-        """Wrap the calls of models until the process ends."""
+        """Wrap the calls to models until the process ends."""
         original: Callable[..., Any] = nn.Module._call_impl
 
         @functools.wraps(original)
@@ -121,7 +121,7 @@ class EndedNetwork:
         setattr(nn.Module, "_call_impl", call)  # noqa: B010  # for the type checker
 
     def why_not(self) -> str:
-        """Return why no network was ended; empty if one was."""
+        """Return the reason why no network was cut; empty if one was cut."""
         if self.found:
             return ""
         named = ", ".join(self._names[:MAX_NAMED]) + (", ..." if self._names[MAX_NAMED:] else "")

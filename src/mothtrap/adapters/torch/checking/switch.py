@@ -1,4 +1,4 @@
-"""Switch a checked process from recording its steps to replaying one of them in copies."""
+"""Switch a checked process from recording its steps to replaying a step in copies."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class DigestObserver:
     """Adds digests to the step in progress, see `core.digests`.
 
     Attributes:
-        active: whether anything is inspected; False if nothing is stored.
+        active: whether tensors are inspected; False if no digest is stored.
         every_tensor: inspect gradients, weights and buffers at every step.
     """
 
@@ -77,7 +77,7 @@ class DigestObserver:
         self._evaluated = False
         self._step = -1
         self._forwards = 0
-        self._told: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
         self._states: ByIdentity[nn.Module, ModelState] = ByIdentity()
         self._stated: ByIdentity[torch.Tensor, bool] = ByIdentity()
         self._told_in = -1
@@ -156,16 +156,16 @@ class DigestObserver:
     # State
 
     def model_called(self, module: nn.Module) -> None:
-        """Handle a training call of a model: record its state before its first step."""
+        """Handle a training call to a model: record its state before its first step."""
         root = self._job.book.root_of(module) if self.active else None
         if root is None:
             return
-        last, step = self._told.get(root.index), self._job.grouper.step
+        last, step = self._reported.get(root.index), self._job.grouper.step
         if last is not None and not (self.every_tensor and last < step):
             return
         whole = root.module()
         if whole is not None:
-            self._told[root.index] = step
+            self._reported[root.index] = step
             self._forget_told()
             state = self._state(root, whole)
             # Updates of the previous step are reported when they are applied, and are read only
@@ -173,14 +173,14 @@ class DigestObserver:
             applied = {id(reference()) for reference in self._applied_before}
             told = [placed for placed in state if id(placed[1]) not in applied]
             self._state_told(told)
-            self._tell_state(told)
+            self._report_state(told)
 
     def wants(self, optimizer: Optimizer) -> bool:
-        """Return whether there is anything to report for an optimizer about to step."""
+        """Return whether digests are due for an optimizer that is about to step."""
         return self.active and (self.every_tensor or optimizer not in self._stepped)
 
     def reducer(self) -> DigestingReducer | None:
-        """Return a reducer for the gradients of a step that reads each of them only once.
+        """Return a reducer that reads each gradient of a step only once.
 
         None if this saves nothing.
         """
@@ -203,12 +203,12 @@ class DigestObserver:
         known = reducer.digests if reducer is not None else NOTHING_KNOWN
         bare = [(_owner(n), p) for n, p in self._unstated(named)]
         self._state_told(bare)
-        self._tell(bare, known)
+        self._report(bare, known)
         if self.every_tensor:
             new = [(n, p) for n, p in named if id(p) not in self._applied_now]
             self._applied_now |= {id(p): OwnRef(p) for _, p in new}
             gradients = [(f"gradient:{n}", p.grad) for n, p in new if p.grad is not None]
-            self._tell(gradients, known)
+            self._report(gradients, known)
 
     # Details
 
@@ -227,7 +227,7 @@ class DigestObserver:
                 self._stated[tensor] = True
 
     def _forget_told(self) -> None:
-        """Reset the state at the start of a step of which nothing is reported yet."""
+        """Reset the state at the start of a step."""
         if self._told_in != self._job.grouper.step:
             follows = self._told_in == self._job.grouper.step - 1
             self._applied_before = list(self._applied_now.values()) if follows else []
@@ -282,18 +282,20 @@ class DigestObserver:
             placed = state.tensors() or []
         return placed
 
-    def _tell_state(self, placed: Sequence[Placed]) -> None:
+    def _report_state(self, placed: Sequence[Placed]) -> None:
         if not self.every_tensor:
             size = sum(t.numel() * t.element_size() for _, t in placed if t.device.type == "cpu")
             if size > STATE_BYTES:
                 size_gib, most = size / 2**30, STATE_BYTES >> 30
-                reason = f"the model has {size_gib:.1f} GiB; only models up to {most} are hashed"
+                reason = (
+                    f"the model is {size_gib:.1f} GiB large; only models up to {most} are hashed"
+                )
                 step = self._job.grouper.step
                 self._notes.blind(step, "digests of the first weights", reason)
                 return
-        self._tell(placed)
+        self._report(placed)
 
-    def _tell(self, placed: Sequence[Placed], known: Mapping[int, int] = NOTHING_KNOWN) -> None:
+    def _report(self, placed: Sequence[Placed], known: Mapping[int, int] = NOTHING_KNOWN) -> None:
         """Report the digests of tensors.
 
         Args:
@@ -314,9 +316,9 @@ class DigestObserver:
         self._notes.number_of_each(
             DIGEST, list(compress(owners, taken_T)), as_scalars(digest_T[taken_T])
         )
-        self._tell_others(list(compress(placed, ~taken_T)))
+        self._report_others(list(compress(placed, ~taken_T)))
 
-    def _tell_others(self, placed: Sequence[Placed]) -> None:
+    def _report_others(self, placed: Sequence[Placed]) -> None:
         """Report tensors that are not in plain host memory.
 
         Tensors on a device are copied in one transfer.

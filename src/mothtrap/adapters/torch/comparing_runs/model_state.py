@@ -37,7 +37,7 @@ class ModelState:
         self._parts = _parts(modules)
 
     def tensors(self) -> list[Placed] | None:
-        """Return the tensors of the model; None if they differ from those of the first call."""
+        """Return the tensors of the model; None if they are not the tensors of the first call."""
         if self._made:  # first call
             made, self._made = self._made, []
             return made

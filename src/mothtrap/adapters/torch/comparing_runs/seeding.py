@@ -41,7 +41,7 @@ Array = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """States of the global generators at one moment, read without drawing numbers.
+    """States of the global generators at a point in time, read without drawing numbers.
 
     Attributes:
         python: state of `random`: words and position.
@@ -86,7 +86,7 @@ def read_states() -> States:
 def explain(
     start: States, end: States, now_s: float, seeds: Iterable[int] = (), *, early: bool
 ) -> dict[str, LedgerValue]:
-    """Describe how generators were seeded between two moments; takes a few milliseconds.
+    """Describe how generators were seeded between two points in time; takes a few milliseconds.
 
     Args:
         start: states at the first moment.

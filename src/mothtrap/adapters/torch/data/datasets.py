@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 DATA_SETS = 256
-"""Maximum number of distinguished datasets; all further ones count as the last."""
+"""Maximum number of distinguished datasets; all further datasets count as the last."""
 NAMED = 4_000_000
 """Maximum number of samples of a dataset whose names are reported."""
 DIGESTED_BYTES = 64 << 20
@@ -144,7 +144,7 @@ def _digest(placed: Placed) -> str:
 
 
 def _content(data: object) -> str:
-    """Return a digest of a whole dataset: its own digest, or that of its arrays."""
+    """Return a digest of a whole dataset: its own digest, or a digest of its arrays."""
     try:
         held = vars(data)
     except TypeError:

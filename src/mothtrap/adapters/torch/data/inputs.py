@@ -46,7 +46,7 @@ MAX_ELEMENTS = 1 << 22
 """Maximum number of elements of a tensor that is summarized."""
 MICRO_BATCHES = 16
 """Maximum number of forwards per step whose inputs are kept."""
-TOLD = 16
+MAX_REPORTED = 16
 """Maximum number of non-numeric inputs that are reported."""
 
 Argument = tuple[str, torch.Tensor]
@@ -80,7 +80,7 @@ class InputObserver:
         self._called: ByIdentity[nn.Module, _Called] = ByIdentity()
         self._latest: list[_Call] = []
         self._step = -1
-        self._told = 0
+        self._reported = 0
         self._first: weakref.ref[nn.Module] | None = None
         self.overlap = OverlapObserver(job)
 
@@ -103,12 +103,12 @@ class InputObserver:
             trains: autograd records the forward pass.
             frame: frame of the call; determined if not given.
             place: line of the call in `frame`.
-            use: determines later whether the forward pass was an evaluation; None if it does not.
+            use: determines later whether the forward pass was an evaluation; None if nothing does.
         """
         inner = unwrapped(module)
         every, arguments = _arguments(inner, args, kwargs)
         if len(arguments) < len(every):
-            self._tell_unread(inner, every)
+            self._report_unread(inner, every)
         loaders, light = self.loaders, trains and self._job.light
         source = None
         if loaders.latest is not None:
@@ -178,7 +178,7 @@ class InputObserver:
         for fact in facts:
             self._job.recorder.notes.observe(fact)
 
-    def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
+    def _report_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
         """Report that the data of a kind of tensor is not inspected, once per kind.
 
         A call whose tensors are all on the meta device only computes shapes.
@@ -210,7 +210,7 @@ class InputObserver:
             for name, reference in arguments:
                 tensor = reference()
                 if tensor is not None and not tensor.requires_grad and id(tensor) not in made:
-                    self._tell_nonfinite(path, name, tensor, Mode.TRAIN, location)
+                    self._report_nonfinite(path, name, tensor, Mode.TRAIN, location)
 
     def _keep(
         self,
@@ -265,7 +265,7 @@ class InputObserver:
         std_T, facts = derive(rows_TF, "std"), []
         for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):
             if row_F[COLUMN["nan"]] or row_F[COLUMN["inf"]]:
-                self._tell_nonfinite(path, name, tensor, mode, location)
+                self._report_nonfinite(path, name, tensor, mode, location)
                 continue
             facts.append(
                 InputDistribution(
@@ -281,16 +281,16 @@ class InputObserver:
             )
         return facts
 
-    def _tell_nonfinite(
+    def _report_nonfinite(
         self, path: str, name: str, tensor: torch.Tensor, mode: Mode, location: str | None
     ) -> None:
         batch = self.loaders.latest
-        if self._told >= TOLD or (batch is not None and batch.told):
+        if self._reported >= MAX_REPORTED or (batch is not None and batch.told):
             return
         spots = spots_in(tensor)
         if spots is None:
             return
-        self._told += 1
+        self._reported += 1
         size = tensor.shape[0] if tensor.ndim else 1
         self._job.recorder.notes.observe(
             NonfiniteInput(

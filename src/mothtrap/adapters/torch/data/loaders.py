@@ -46,7 +46,7 @@ CHECKED, CHECKED_ELEMENTS = 64, 1 << 20
 """Number of first batches of a loader, and of elements of a tensor, that are always searched for
 NaN; others are searched only if a loss is not finite. Chosen by hand to bound the cost.
 """
-TOLD = 16
+MAX_REPORTED = 16
 """Maximum number of facts of one kind about one loader."""
 LOADERS = 64
 """Maximum number of observed loaders: if a script creates one per iteration, further loaders are
@@ -140,7 +140,7 @@ class LoaderObserver:
             told = drawn, tensors, source.passes, step
             self._job.contain_part("data", source.rescaled.loaded, *told)
         self._found.clear()
-        if source.checked < CHECKED and source.told < TOLD:
+        if source.checked < CHECKED and source.told < MAX_REPORTED:
             source.checked += 1
             small = [(p, t) for p, t in tensors if t.numel() <= CHECKED_ELEMENTS]
             if not all_finite([t for _, t in small]):
@@ -178,7 +178,7 @@ class LoaderObserver:
         if known is None or known.source is None or self._is_elsewhere():
             return
         if known.source.passes <= PASSES:
-            self._tell_batches(known, ended=True)
+            self._report_batches(known, ended=True)
         known.source.done = True
         known.compared.forget()
         self._settle()
@@ -205,7 +205,7 @@ class LoaderObserver:
             return None
         if batch.trains is None:
             for fact in self._found:
-                self._tell_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
+                self._report_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
         if not trains and batch.trains:
             return None  # the script may now pass other tensors of the same sizes
         if model is not None:
@@ -234,20 +234,20 @@ class LoaderObserver:
         if not batch.told:
             alive = [(place, ref()) for place, ref in batch.tensors]
             for fact in self._nonfinite(batch, [(p, t) for p, t in alive if t is not None]):
-                self._tell_nonfinite(fact, Mode.TRAIN, batch)
+                self._report_nonfinite(fact, Mode.TRAIN, batch)
         return batch.told
 
     # Details
 
     @property
     def _in_use(self) -> Batch | None:
-        """Return the batch that models are called with: the latest one, or the one before it."""
+        """Return the batch that models are called with: the latest or the previous batch."""
         return self._before if self._ahead else self.latest
 
     def _given(self, arguments: Placed) -> Batch | None:
         """Return the batch that contains a tensor passed to a model.
 
-        Some trainers load each batch before they use the one before it.
+        Some trainers load the next batch before they use the current one.
         """
         sizes = [_size(tensor) for _, tensor in arguments]
         for batch in (self.latest, self._before):
@@ -285,7 +285,7 @@ class LoaderObserver:
         location = frames.user_location()
         source = Source(f"loader {self.made}", plan_of(loader), location, weakref.ref(loader))
         self._sources[loader] = source
-        source.rescaled = RescaledRows(functools.partial(self._tell_rescaled, source))
+        source.rescaled = RescaledRows(functools.partial(self._report_rescaled, source))
         self._job.recorder.notes.observe(
             LoaderBegan(
                 step=self._job.grouper.step,
@@ -324,14 +324,14 @@ class LoaderObserver:
                 )
         return found
 
-    def _tell_nonfinite(self, fact: NonfiniteInput, mode: Mode, batch: Batch) -> None:
+    def _report_nonfinite(self, fact: NonfiniteInput, mode: Mode, batch: Batch) -> None:
         batch.told = True
-        if batch.source.told < TOLD:
+        if batch.source.told < MAX_REPORTED:
             batch.source.told += 1
             step = self._job.grouper.step
             self._job.recorder.notes.observe(msgspec.structs.replace(fact, step=step, mode=mode))
 
-    def _tell_rescaled(self, source: Source, found: RowsRescaled) -> None:
+    def _report_rescaled(self, source: Source, found: RowsRescaled) -> None:
         evaluates = source.evaluated and not source.trained
         self._job.recorder.notes.observe(
             msgspec.structs.replace(
@@ -348,9 +348,9 @@ class LoaderObserver:
         loader = known.source.loader() if known.source is not None else None
         indices = samples_of(loader, drawn) if loader is not None else ()
         if known.compared.add(tensors, indices) and known.compared.repeated in (1, 4, 16, 64):
-            self._tell_batches(known)
+            self._report_batches(known)
 
-    def _tell_batches(self, known: _Pass, *, ended: bool = False) -> None:
+    def _report_batches(self, known: _Pass, *, ended: bool = False) -> None:
         source, compared = known.source, known.compared
         if source is None:
             return

@@ -115,7 +115,7 @@ class _Evaluated:
 class _Held:
     """Finding about an evaluation, reported once the next evaluation of the same kind is known.
 
-    `step` is that of the latest evaluation of the same distinct rows, `count` their number.
+    `step` is the step of the latest evaluation of the same distinct rows, `count` their number.
     """
 
     told: RowsShared
@@ -186,7 +186,7 @@ class OverlapObserver:
             arguments: its tensor arguments.
             source: loader of the arguments.
             trains: autograd records the forward pass.
-            use: determines later whether the forward pass was an evaluation; None if it does not.
+            use: determines later whether the forward pass was an evaluation; None if nothing does.
         """
         if trains:
             if self._evaluated and use is None:
@@ -255,7 +255,7 @@ class OverlapObserver:
             if found.partial:
                 self._next_partial[source] = 2 * found.trained.total
                 if told.copied:
-                    self._tell(told)
+                    self._report(told)
                 continue
             held = self._before.pop((source, apart), None)
             if held is not None and told.step - held.step < STEPS_APART:
@@ -269,7 +269,7 @@ class OverlapObserver:
                     held.step, held.count = told.step, held.count + 1
                     continue
             if held is not None:
-                self._tell(held.told)
+                self._report(held.told)
             count = held.count if held is not None else 1
             self._before[source, apart] = _Held(told, distinct_N, told.step, count)
 
@@ -302,9 +302,9 @@ class OverlapObserver:
         self.evaluation_ended()
         before, self._before = self._before, {}
         for held in before.values():
-            self._tell(held.told)
+            self._report(held.told)
 
-    def _tell(self, told: RowsShared) -> None:
+    def _report(self, told: RowsShared) -> None:
         if told.location in self._of_training and told.source.startswith(BY_HAND):
             return
         if self._phases.get(told.source, 0) < PHASES:

@@ -1,10 +1,10 @@
 """Samples that each step trained on.
 
-When a model is called, a batch of a loader is identified by its memory, even if a later one was
-loaded meanwhile. If its tensors were moved or changed, the latest batch with the same number of
-rows is used. If several batches were loaded ahead and moved together, it is the oldest one that no
-model has received, otherwise the batches loaded since the last backward pass. A batch that is not
-from a loader is identified by digests of its rows.
+When a model is called, a batch of a loader is identified by its memory, even if the loader has
+returned another batch since. If its tensors were moved or changed, the latest batch with the same
+number of rows is used. If several batches were loaded ahead and moved together, it is the oldest
+one that no model has received, otherwise the batches loaded since the last backward pass. A batch
+that is not from a loader is identified by digests of its rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
 
-HELD = TOLD = 64
+HELD = MAX_REPORTED = 64
 """Number of latest batches that are identified by their memory, and number of batches of a step
 that are reported: a trainer may load all micro-batches of a step before it uses the first.
 """
@@ -51,7 +51,7 @@ class Handed:
         tensors: tensors of the batch, with the addresses of their memory.
         rows: lengths of its tensors.
         backwards: number of backward passes that had begun when it was loaded.
-        step: last step that trained on it; -1 if none did.
+        step: last step that trained on it; -1 if no step did.
         evaluated: it was passed to a model without training.
         moved: its tensors no longer existed when the next batch was loaded, and no model had used
             them: it was moved to a device before its use.
@@ -191,7 +191,7 @@ class ProvenanceObserver:
             arguments: its tensor arguments.
             trains: autograd records the forward pass.
             first: no other model was called before it in this step.
-            use: determines later whether the forward pass was an evaluation; None if it does not.
+            use: determines later whether the forward pass was an evaluation; None if nothing does.
         """
         before = len(self._step.batches)
         addresses = {_address(t) for _, t in arguments} if self._held else set()
@@ -305,7 +305,7 @@ class ProvenanceObserver:
 
     def _add(self, batch: SampleBatch) -> None:
         self._known = True
-        if len(self._step.batches) < TOLD:
+        if len(self._step.batches) < MAX_REPORTED:
             self._step.batches.append(batch)
         else:
             self._step.left_out += 1

@@ -23,10 +23,10 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(slots=True, eq=False)
 class RepeatedBatches:
-    """Counts the batches of a pass that are equal to earlier ones.
+    """Counts the batches of a pass that are equal to an earlier batch.
 
     Attributes:
-        repeated: batches that were equal to an earlier one, bit for bit.
+        repeated: batches that were equal to an earlier batch, bit for bit.
         rows: number of rows of the first repeated batch.
         other_indices: number of `repeated` batches for which the sampler drew different indices.
         are_known: the indices of every batch are known.
@@ -40,7 +40,7 @@ class RepeatedBatches:
     _counts: Counter[int] = field(default_factory=Counter)
 
     def add(self, tensors: list[torch.Tensor], indices: tuple[int, ...]) -> bool:
-        """Compare a batch with earlier ones; return whether it equals one of them.
+        """Compare a batch with earlier batches; return whether it equals one of them.
 
         Args:
             tensors: tensors of the batch, on the CPU, each of shape (rows, ...).

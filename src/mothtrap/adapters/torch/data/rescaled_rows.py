@@ -43,11 +43,11 @@ class RescaledRows:
     """Compares some samples of one loader between passes.
 
     Args:
-        tell: function that receives the fact, once.
+        report: function that receives the fact, once.
     """
 
-    def __init__(self, tell: Callable[[RowsRescaled], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[RowsRescaled], None]) -> None:
+        self._report = report
         self._values: dict[int, tuple[int, Floats]] = {}
         self._changes: dict[int, _Change] = {}
         self._began: dict[int, int] = {}
@@ -105,7 +105,7 @@ class RescaledRows:
         if scale is None or earlier is None or abs(scale / earlier - 1) > AGREEMENT:
             return
         self._done = True
-        self._tell(
+        self._report(
             RowsRescaled(
                 step=step,
                 loader="",

@@ -1,4 +1,4 @@
-"""The samples of a loader and their order, as far as known without drawing from it."""
+"""The samples of a loader and their order, as far as they are known without reading from it."""
 
 from __future__ import annotations
 

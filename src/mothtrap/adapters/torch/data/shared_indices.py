@@ -40,7 +40,7 @@ class SharedIndices:
         self._job = job
         self._trained: deque[_Draws] = deque(maxlen=COMPARED)
         self._held_out: deque[_Draws] = deque(maxlen=COMPARED)
-        self._told: set[tuple[int, int, int]] = set()
+        self._reported: set[tuple[int, int, int]] = set()
 
     def compare(self, source: Source) -> None:
         """Compare training and evaluation data once both are known."""
@@ -59,7 +59,7 @@ class SharedIndices:
                 is_new = source in (train.source, held_out.source)
                 apart = apart and not self._are_of_siblings(train.source, held_out.source)
                 if apart and is_new and train.data() is held_out.data() is data:
-                    self._tell(train, held_out)
+                    self._report(train, held_out)
 
     def _are_of_siblings(self, train: Source, held_out: Source) -> bool:
         """Return whether all evaluated models were trained on other data, as for folds."""
@@ -69,12 +69,12 @@ class SharedIndices:
             for model in held_out.models
         )
 
-    def _tell(self, train: _Draws, held_out: _Draws) -> None:
+    def _report(self, train: _Draws, held_out: _Draws) -> None:
         shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
         numbers = len(train.index_N), len(held_out.index_N), shared
-        if numbers in self._told:  # loaders that are created again in each epoch
+        if numbers in self._reported:  # loaders that are created again in each epoch
             return
-        self._told.add(numbers)
+        self._reported.add(numbers)
         self._job.recorder.notes.observe(
             IndicesShared(
                 step=self._job.grouper.step,

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from mothtrap.core.facts.data import OneBatchUsed
 
 STEPS = 32
-"""Number of steps on one batch, and of other loaded batches, from which this is reported."""
+"""This is reported after this many steps on one batch, and this many other loaded batches."""
 Batch = TypeVar("Batch")
 
 
@@ -16,15 +16,15 @@ class UnusedBatches(Generic[Batch]):
     """Counts the steps that train on one batch, and the batches that are not used.
 
     Args:
-        tell: function that receives the fact, at 32 steps and each time their number has
+        report: function that receives the fact, at 32 steps and each time their number has
             quadrupled.
 
     Attributes:
         latest: batch that was trained on last; None if unknown.
     """
 
-    def __init__(self, tell: Callable[[OneBatchUsed], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[OneBatchUsed], None]) -> None:
+        self._report = report
         self.latest: Batch | None = None
         self._loader = ""
         self._steps = self._given = 0
@@ -57,7 +57,7 @@ class UnusedBatches(Generic[Batch]):
         self._steps += 1
         if min(self._steps, self._given) >= self._next:
             self._next *= 4
-            self._tell(
+            self._report(
                 OneBatchUsed(
                     step=step,
                     loader=loader,

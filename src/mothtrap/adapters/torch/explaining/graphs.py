@@ -186,7 +186,7 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
 
 
 def _parameters(sources: Sources, sizes: tuple[int, ...], version: int) -> Iterator[str]:
-    """Return the parameters of this shape or its transpose, with so many in-place changes."""
+    """Return the parameters with this shape (or transposed) and number of in-place changes."""
     for root in sources.book.roots:
         model = root.module()
         for parameter in model.parameters() if model is not None else ():

@@ -85,7 +85,7 @@ class Scene:
 
     @property
     def subject(self) -> Call | None:
-        """The module that failed itself; None if an expression failed."""
+        """The module that failed; None if the failure was in an expression of the script."""
         return self.calls[-1] if self.calls and self.inside else None
 
     def function(self, *names: str) -> Function | None:

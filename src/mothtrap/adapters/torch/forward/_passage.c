@@ -1,7 +1,7 @@
-/* Fast path of a module's call, where no more than its output is requested.
+/* Fast path for calls of modules when nothing but their outputs is requested.
  *
- * A model calls hundreds of modules in a step, each when its code has left the caches: what
- * Python does around a call costs tens of microseconds there, and this a few.
+ * A model calls hundreds of modules in a step, and the code around a call has left the caches by
+ * the next call. In Python, that code takes tens of microseconds; this code takes a few.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -11,30 +11,30 @@
 
 #include "../../../statistics/_limited.h"
 
-#define MOST (1 << 16) /* outputs that are noted of one forward */
+#define MOST (1 << 16) /* maximum number of outputs that are noted in a forward pass */
 
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look, *modes;
+    PyObject *report, *tensor, *strided, *detach, *transforms, *tracing, *look, *modes;
     PyObject *noted; /* list of (reference to a module, reference to its output, values, version,
-                        what the look at them has found) */
-    PyObject *at_once; /* set of identities of modules whose outputs are told and not noted */
-    PyObject *looked_at; /* set of identities of modules whose outputs are looked at here */
-    PyObject *last; /* weak reference to the output that came last, or None */
-    PyObject *root; /* borrowed, and only compared */
-    unsigned long thread; /* of which calls pass; 0 = none do */
-    unsigned long opening; /* counts openings and closings */
+                        result of `look`) */
+    PyObject *at_once; /* identities of modules whose outputs are reported instead of noted */
+    PyObject *looked_at; /* identities of modules whose outputs are passed to `look` */
+    PyObject *last; /* weak reference to the last output, or None */
+    PyObject *root; /* borrowed reference, only compared */
+    unsigned long thread; /* thread whose calls take the fast path; 0 = closed */
+    unsigned long opening; /* number of times that the path was opened or closed */
     int keeps;
-    int collects; /* all values are wanted: what cannot be kept is told */
+    int collects; /* all values are needed: values that cannot be kept are reported */
     Py_ssize_t room;
-    double spent_s; /* on looks, since it was last set to 0 */
+    double spent_s; /* time spent in `look` since this was last set to 0 */
 } Passage;
 
 static PyObject *layout_name, *nbytes_name, *is_nested_name, *modules_name, *version_name;
 
-/* After a failed call: 0 where it is of no consequence, -1 where the user is to have it. */
-static int let_go(void)
+/* Clear the error of a failed call, and return 0; return -1 if the user must get the error. */
+static int clear_error(void)
 {
     if (!PyErr_ExceptionMatches(PyExc_Exception))
         return -1;
@@ -42,14 +42,14 @@ static int let_go(void)
     return 0;
 }
 
-/* Whether a call or attribute, whose new reference is given, was a certain object. */
+/* Return whether the result of a call or attribute is `expected`. Takes over `found`. */
 static int was(PyObject *found, PyObject *expected)
 {
     Py_XDECREF(found);
-    return found == NULL ? let_go() : found == expected;
+    return found == NULL ? clear_error() : found == expected;
 }
 
-/* Put a new reference in the place of an old one. */
+/* Replace a reference by a new one. */
 static void replace(PyObject **place, PyObject *value)
 {
     PyObject *old = *place;
@@ -64,7 +64,7 @@ static int refers_to(PyObject *reference, PyObject *output)
 #if PY_VERSION_HEX >= 0x030D0000 && !defined(Py_LIMITED_API)
     PyObject *found = NULL;
     if (PyWeakref_GetRef(reference, &found) < 0)
-        return let_go();
+        return clear_error();
     Py_XDECREF(found);
     return found == output;
 #else
@@ -72,19 +72,19 @@ static int refers_to(PyObject *reference, PyObject *output)
 #endif
 }
 
-/* Whether a container merely returns what its last child returned. */
+/* Return whether a container returns the output of its last child unchanged. */
 static int is_handed_on(Passage *self, PyObject *module, PyObject *output)
 {
     int same = refers_to(self->last, output);
     if (same <= 0)
         return same;
     PyObject *parts = PyObject_GetAttr(module, modules_name);
-    int has_parts = parts == NULL ? let_go() : PyObject_IsTrue(parts);
+    int has_parts = parts == NULL ? clear_error() : PyObject_IsTrue(parts);
     Py_XDECREF(parts);
     return has_parts;
 }
 
-/* Whether there is room for the values of a tensor, and they can be kept. */
+/* Return whether the values of a tensor can be kept, and there is room for them. */
 static int is_kept(Passage *self, PyObject *output)
 {
     int plain = was(PyObject_GetAttr(output, layout_name), self->strided);
@@ -94,7 +94,7 @@ static int is_kept(Passage *self, PyObject *output)
     Py_ssize_t nbytes = size == NULL ? -1 : PyLong_AsSsize_t(size);
     Py_XDECREF(size);
     if (nbytes < 0)
-        return let_go();
+        return clear_error();
     if (nbytes > self->room)
         return 0;
     plain = was(PyObject_GetAttr(output, is_nested_name), Py_False);
@@ -105,14 +105,14 @@ static int is_kept(Passage *self, PyObject *output)
     return plain;
 }
 
-static int tell(Passage *self, PyObject *module, PyObject *output)
+static int report(Passage *self, PyObject *module, PyObject *output)
 {
-    PyObject *told = PyObject_CallFunctionObjArgs(self->tell, module, output, NULL);
-    Py_XDECREF(told);
-    return told == NULL ? -1 : 0;
+    PyObject *reported = PyObject_CallFunctionObjArgs(self->report, module, output, NULL);
+    Py_XDECREF(reported);
+    return reported == NULL ? -1 : 0;
 }
 
-/* Whether a set, which may be NULL, has the identity of a module. */
+/* Return whether a set, which may be NULL, contains the identity of a module. */
 static int has(PyObject *set, PyObject *module)
 {
     if (set == NULL)
@@ -120,7 +120,7 @@ static int has(PyObject *set, PyObject *module)
     PyObject *number = PyLong_FromVoidPtr(module);
     int found = number == NULL ? -1 : PySet_Contains(set, number);
     Py_XDECREF(number);
-    return found < 0 ? let_go() : found;
+    return found < 0 ? clear_error() : found;
 }
 
 static double now_s(void)
@@ -134,8 +134,8 @@ static double now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Look at an output while it is in the caches: what was found, or None; NULL with an exception
- * that is the user's. */
+/* Inspect an output while it is in the caches. Return the result, or None; NULL with an exception
+ * that the user must get. */
 static PyObject *looked(Passage *self, PyObject *module, PyObject *output)
 {
     int wanted = self->look == Py_None ? 0 : has(self->looked_at, module);
@@ -144,16 +144,16 @@ static PyObject *looked(Passage *self, PyObject *module, PyObject *output)
     double began_s = now_s();
     PyObject *found = PyObject_CallOneArg(self->look, output);
     self->spent_s += now_s() - began_s;
-    if (found == NULL && let_go() == 0)
+    if (found == NULL && clear_error() == 0)
         found = Py_NewRef(Py_None);
     return found;
 }
 
-/* Append what is known of an output: 0, or -1 with an exception. Takes over `version`, `found`. */
+/* Append a note of an output. Return 0, or -1 with an exception. Takes over `version`, `found`. */
 static int append(Passage *self, PyObject *module, PyObject *output, int kept, PyObject *version,
                   PyObject *found)
 {
-    /* Now, and without its graph: later the caller may be traced or transformed. */
+    /* Detach now, because the caller may be traced or transformed later. */
     PyObject *values = kept ? PyObject_CallOneArg(self->detach, output) : Py_NewRef(Py_None);
     PyObject *of = values == NULL ? NULL : PyWeakref_NewRef(module, NULL);
     PyObject *reference = of == NULL ? NULL : PyWeakref_NewRef(output, NULL);
@@ -168,10 +168,10 @@ static int append(Passage *self, PyObject *module, PyObject *output, int kept, P
     Py_XDECREF(values);
     Py_DECREF(version);
     Py_DECREF(found);
-    return done < 0 ? let_go() : 0;
+    return done < 0 ? clear_error() : 0;
 }
 
-/* Note an output: 0, or -1 with an exception that is the user's. */
+/* Note an output. Return 0, or -1 with an exception that the user must get. */
 static int note(Passage *self, PyObject *module, PyObject *output)
 {
     int handed_on = is_handed_on(self, module, output);
@@ -187,15 +187,15 @@ static int note(Passage *self, PyObject *module, PyObject *output)
     PyObject *version = NULL;
     if (kept && self->collects) {
         version = PyObject_GetAttr(output, version_name);
-        if (version == NULL && let_go() < 0) /* that of an inference: it counts no versions */
+        if (version == NULL && clear_error() < 0) /* inference tensors have no version */
             return -1;
     }
     if (self->collects && version == NULL) {
         int real = was(PyObject_CallNoArgs(self->transforms), Py_None);
         if (real < 0)
             return -1;
-        if (real) /* values inside a transformed function belong to no step */
-            return tell(self, module, output);
+        if (real) /* values inside a transformed function do not belong to a step */
+            return report(self, module, output);
     }
     if (full)
         return 0;
@@ -208,12 +208,12 @@ static int note(Passage *self, PyObject *module, PyObject *output)
     return append(self, module, output, kept, version, found);
 }
 
-/* Whether modes of the user's would see what is asked of a tensor here. */
+/* Return whether the user has active modes, which would observe the reads of a tensor here. */
 static int is_heard(Passage *self)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->modes); i++) {
         PyObject *entered = PyObject_CallNoArgs(PyTuple_GET_ITEM(self->modes, i));
-        int heard = entered == NULL ? let_go() : PyObject_IsTrue(entered);
+        int heard = entered == NULL ? clear_error() : PyObject_IsTrue(entered);
         Py_XDECREF(entered);
         if (heard)
             return heard;
@@ -221,7 +221,7 @@ static int is_heard(Passage *self)
     return 0;
 }
 
-/* What came back from a part: note it, or tell of it; -1 with an exception of the user's. */
+/* Note or report the output of a module. Return -1 with an exception that the user must get. */
 static int take_in(Passage *self, PyObject *module, PyObject *output, unsigned long opening)
 {
     int untraced = was(PyObject_CallNoArgs(self->tracing), Py_None);
@@ -232,7 +232,7 @@ static int take_in(Passage *self, PyObject *module, PyObject *output, unsigned l
         if (heard <= 0)
             return heard < 0 ? -1 : note(self, module, output);
     }
-    return tell(self, module, output);
+    return report(self, module, output);
 }
 
 static PyObject *pass(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *names)
@@ -240,7 +240,7 @@ static PyObject *pass(PyObject *callable, PyObject *const *args, size_t nargsf, 
     Passage *self = (Passage *)callable;
     Py_ssize_t many = PyVectorcall_NARGS(nargsf);
     if (many < 2) {
-        PyErr_SetString(PyExc_TypeError, "a method and its module are needed");
+        PyErr_SetString(PyExc_TypeError, "expected a method and its module");
         return NULL;
     }
     unsigned long opening = self->opening;
@@ -301,10 +301,10 @@ static PyObject *close_way(Passage *self, PyObject *Py_UNUSED(args))
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look, *modes;
-    static char *words[] = {"tell",    "tensor", "strided", "detach", "transforms",
+    PyObject *report, *tensor, *strided, *detach, *transforms, *tracing, *look, *modes;
+    static char *words[] = {"report",    "tensor", "strided", "detach", "transforms",
                             "tracing", "look",   "modes",   NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOOOO!", words, &tell, &tensor, &strided,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOOOO!", words, &report, &tensor, &strided,
                                      &detach, &transforms, &tracing, &look, &PyTuple_Type, &modes))
         return NULL;
     PyObject *noted = PyList_New(0);
@@ -314,7 +314,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
         return NULL;
     }
     self->vectorcall = pass;
-    self->tell = Py_NewRef(tell);
+    self->report = Py_NewRef(report);
     self->tensor = Py_NewRef(tensor);
     self->strided = Py_NewRef(strided);
     self->detach = Py_NewRef(detach);
@@ -329,7 +329,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
 static int traverse(Passage *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(self->tell);
+    Py_VISIT(self->report);
     Py_VISIT(self->tensor);
     Py_VISIT(self->strided);
     Py_VISIT(self->detach);
@@ -346,7 +346,7 @@ static int traverse(Passage *self, visitproc visit, void *arg)
 
 static int clear(Passage *self)
 {
-    Py_CLEAR(self->tell);
+    Py_CLEAR(self->report);
     Py_CLEAR(self->tensor);
     Py_CLEAR(self->strided);
     Py_CLEAR(self->detach);
@@ -372,34 +372,35 @@ static void dealloc(Passage *self)
 
 static PyMethodDef methods[] = {
     {"passes", (PyCFunction)passes, METH_O,
-     "passes(module): whether a call of it, now and in this thread, takes the fast path."},
+     "passes(module): return whether a call in this thread would take the fast path now."},
     {"open", (PyCFunction)open_way, METH_VARARGS,
-     "open(root, keeps, room, last[, at_once[, looked_at]]): let calls of this thread pass, but\n"
-     "for those of root.\n\n"
-     "keeps: outputs are noted. room: bytes of values that are held. last: weak reference to\n"
-     "the output that came last, or None. at_once: set of identities of modules: with it all\n"
-     "values are wanted, each with the version it had, and what is not noted so is told: outputs\n"
-     "of these modules, what finds no room, what has no version. looked_at: set of identities of\n"
-     "modules whose outputs go through `look(output)` first; what that returns is noted too."},
-    {"take", (PyCFunction)take, METH_NOARGS, "take(): return what was noted, and forget it."},
-    {"close", (PyCFunction)close_way, METH_NOARGS, "close(): observe calls again; see take()."},
+     "open(root, keeps, room, last[, at_once[, looked_at]]): open the fast path for calls in this\n"
+     "thread, except for calls of root.\n\n"
+     "keeps: outputs are noted. room: maximum bytes of kept values. last: weak reference to the\n"
+     "last output, or None. at_once: identities of modules; if given, all values are needed, each\n"
+     "with its version, and outputs that cannot be noted are reported: outputs of these modules,\n"
+     "outputs without room, and outputs without a version. looked_at: identities of modules whose\n"
+     "outputs are first passed to `look(output)`; its result is noted, too."},
+    {"take", (PyCFunction)take, METH_NOARGS, "take(): return the notes, and clear them."},
+    {"close", (PyCFunction)close_way, METH_NOARGS,
+     "close(): close the fast path, and return the notes like take()."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Passage, vectorcall), READONLY, NULL},
-    {"room", T_PYSSIZET, offsetof(Passage, room), 0, "Bytes of values that are still held."},
-    {"spent_s", T_DOUBLE, offsetof(Passage, spent_s), 0, "Seconds that looks took, added up."},
+    {"room", T_PYSSIZET, offsetof(Passage, room), 0, "Bytes of values that can still be kept."},
+    {"spent_s", T_DOUBLE, offsetof(Passage, spent_s), 0, "Total seconds spent in `look`."},
     {"last", T_OBJECT, offsetof(Passage, last), 0, "Weak reference to the last output."},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
     {Py_tp_doc,
-     "passage(method, module, ...) calls a method of a module, and notes what it returns.\n\n"
-     "What is no `tensor`, or comes back after the way was closed, is told by\n"
-     "`tell(module, output)`. `look`: takes an output of some modules at once; or None.\n"
-     "`modes`: tuple of functions; while one returns more than 0, all outputs are told."},
+     "passage(method, module, ...) calls a method of a module, and notes its output.\n\n"
+     "`report(module, output)` is called instead if the output is not a `tensor`, or if the path\n"
+     "was closed before the module returned. `look`: inspects outputs immediately; or None.\n"
+     "`modes`: tuple of functions; while one returns more than 0, all outputs are reported."},
     {Py_tp_new, make},
     {Py_tp_dealloc, dealloc},
     {Py_tp_traverse, traverse},

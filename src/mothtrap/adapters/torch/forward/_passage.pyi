@@ -19,7 +19,7 @@ class Passage:
     spent_s: float
     def __init__(
         self,
-        tell: Callable[[nn.Module, Any], None],
+        report: Callable[[nn.Module, Any], None],
         tensor: type,
         strided: torch.layout,
         detach: Callable[[torch.Tensor], torch.Tensor],

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 BLOCK = 20
 """Number of steps that are inspected together. Chosen by hand."""
 ENOUGH = 10
-"""Steps of a block that must have such a forward. Chosen by hand: sampling is only occasional."""
+"""Number of steps in a block that must have such a forward pass. Chosen by hand: sampling is only
+occasional."""
 
 Design = tuple[type[nn.Module], tuple[tuple[int, ...], ...]]
 

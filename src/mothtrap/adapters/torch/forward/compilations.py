@@ -37,14 +37,14 @@ class CompilationObserver:
 
     Args:
         job: the job.
-        tell: function that receives a module inside compiled code and its output.
+        report: function that receives a module inside compiled code and its output.
 
     Attributes:
         step_hooks: hooks of optimizers; they cause a graph break if Dynamo follows a call to them.
     """
 
-    def __init__(self, job: Job, tell: Tell) -> None:
-        self._job, self._tell_output = job, tell
+    def __init__(self, job: Job, report: Tell) -> None:
+        self._job, self._report_output = job, report
         self._taps: list[Tap] = []
         self._last: tuple[int, torch.Size, int] | None = None
         self._taps_asked = job.config.inside_compiled and _asks_for_activations(job.config)
@@ -98,7 +98,7 @@ class CompilationObserver:
         self._taps += tap(parts, self._passed)
 
     def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
-        self._job.contain(self._tell_output, module, output)
+        self._job.contain(self._report_output, module, output)
 
     def is_handed_on(self, module: nn.Module, output: torch.Tensor) -> bool:
         """Return whether a container only returns the output of its last, compiled child.
@@ -137,19 +137,19 @@ class CompilationObserver:
                 reason = SEEN_THROUGH_TAPS
             parts.setdefault(reason, []).append(self._job.book.module_name(part))
         for reason, names in parts.items():
-            self._tell(f"activations inside {_listed(names)}", reason)
+            self._report(f"activations inside {_listed(names)}", reason)
 
     def step_closed(self, roots_called: int) -> None:
         """Handle the end of a step; if no forward pass was observed, compiled functions hide it."""
         before, self._roots_called = self._roots_called, roots_called
         if self.functions and roots_called == before:
-            self._tell(
+            self._report(
                 f"forward passes inside {_listed([*self.functions])}",
                 "compiled by torch.compile as a function: its modules, losses, and labels are "
                 "not observed; parameters, gradients, and steps are",
             )
 
-    def _tell(self, what: str, reason: str) -> None:
+    def _report(self, what: str, reason: str) -> None:
         self._job.recorder.notes.blind(self._job.grouper.step, what, reason)
 
 

@@ -32,9 +32,9 @@ class EqualStateObserver:
     """Compares a model's inputs with those of its targets until they differ once.
 
     Both must be separate tensors: a teacher that receives the batch of its student gets the same
-    tensor. A loss of classes, or of several values per row, is that of a teacher, too: the value of
-    an action is one number. Only tensors in main memory are compared, because a copy on a device
-    may be made for each call.
+    tensor. A class loss, or a loss with several values per row, belongs to a teacher, too: the
+    value of an action is one number. Only tensors in main memory are compared, because a copy on a
+    device may be made for each call.
     """
 
     def __init__(self, job: Job) -> None:
@@ -106,7 +106,7 @@ def is_state(tensor: torch.Tensor) -> bool:
 
 
 def _is_of_values(root: Any) -> bool:
-    """Return whether a loss may compare one value per row, as that of an action."""
+    """Return whether a loss may compare one value per row, such as the value of an action."""
     if not isinstance(root, torch.Tensor) or root.grad_fn is None:
         return True
     return all(

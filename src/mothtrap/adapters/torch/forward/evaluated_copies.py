@@ -26,7 +26,7 @@ class EvaluatedCopies:
         self._due = self._looks = 0
 
     def called(self, module: nn.Module) -> None:
-        """Handle a call of a copy; the first one after each step may be recorded."""
+        """Handle a call to a copy; the first one after each step may be recorded."""
         step = self._job.grouper.steps_applied
         if step < self._due or self._looks >= MAX_LOOKS:
             return

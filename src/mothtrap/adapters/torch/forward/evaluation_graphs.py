@@ -31,7 +31,7 @@ class EvaluationGraphs:
     """Marks the graphs of evaluation forward passes, and counts evaluations that keep some.
 
     A loss or a prediction that is kept alive also keeps the nodes of its graph and the mark alive.
-    This object keeps nothing alive.
+    This object holds no strong references to them.
     """
 
     def __init__(self) -> None:

@@ -38,15 +38,15 @@ from mothtrap.tracing.source import frames
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
-TOLD_FIRST, TOLD_EVERY = 16, 16
+REPORTED_FIRST, REPORTED_EVERY = 16, 16
 """Evaluations of a module that are reported: the first ones, then one in N, because a generator may
 be evaluated at every step. Chosen by hand.
 """
 MAX_DOUBTED = 1024
 """Maximum number of losses with a graph that are kept until their purpose is known."""
 MAX_DOUBTS = 16
-"""Number of consecutive forwards that turned out to be training, after which no forward is
-ambiguous any more.
+"""Number of consecutive forwards that turned out to be training, after which no forward pass is
+ambiguous.
 """
 
 EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
@@ -223,7 +223,7 @@ class EvaluationObserver:
         if kept is not None:
             self._job.recorder.notes.observe(kept)
         for ran in ended.ran.values() if ended is not None else ():
-            self._tell(ran, step)
+            self._report(ran, step)
 
     def _recognized(self, uses: Sequence[Use]) -> None:
         """Report forward passes with a graph that no backward pass used."""
@@ -258,7 +258,7 @@ class EvaluationObserver:
         self._ran_once(ran, module, known, trains=module.training, place=None)
 
     def _ran(self, module: nn.Module, step: int) -> _Ran:
-        """Return the record of a module in the current evaluation, or start one."""
+        """Return the record of a module in the current evaluation; create it if it is missing."""
         if self.open is None:
             self.open = _Open(step)
         ran = self.open.ran.get(id(module))
@@ -266,7 +266,7 @@ class EvaluationObserver:
             counts = self._counts.get(module)
             if counts is None:
                 counts = self._counts[module] = _Counts()
-            told = counts.number < TOLD_FIRST or counts.number % TOLD_EVERY == 0
+            told = counts.number < REPORTED_FIRST or counts.number % REPORTED_EVERY == 0
             name = self._job.book.module_name(module)
             ran = self.open.ran[id(module)] = _Ran(name, class_name(module), counts, told)
             norms, where = self._norms, (self._job.book, self.open.step)
@@ -300,7 +300,7 @@ class EvaluationObserver:
         if tensor is not None and before[0]() is tensor and before[1] == given[1]:
             ran.repeated = True
 
-    def _tell(self, ran: _Ran, step: int) -> None:
+    def _report(self, ran: _Ran, step: int) -> None:
         counts = ran.counts
         number, since = counts.number, step - counts.step
         counts.number, counts.step = number + 1, step

@@ -21,18 +21,18 @@ except ImportError:
     compiled = None  # type: ignore[assignment]
 
 
-def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
+def fast_path(report: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
     """Return a closed fast path; None if the compiled part is not installed.
 
     Args:
-        tell: called with a module and its output immediately if the output cannot be noted: it is
+        report: called with a module and its output immediately if the output cannot be noted: it is
             not a plain tensor, or the fast path was closed before the module returned.
     """
     # Both functions of torch are private, and covered by a test. Inside a transformed function,
     # tensors have no values.
     return (
         compiled.Passage(
-            tell,
+            report,
             torch.Tensor,
             torch.strided,
             torch.Tensor.detach,

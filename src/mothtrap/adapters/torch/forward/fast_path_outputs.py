@@ -34,7 +34,7 @@ class FastPathOutputs:
         returned: called with a module and its output, if it cannot be noted.
 
     Attributes:
-        fast_path: object that the calls pass through, None if there is none.
+        fast_path: object that the calls pass through, or None.
         last_output: the last reported or noted output, if it is still alive.
         rewritten: the modules whose outputs are changed in place.
         before_it: the latest module with parameters that returned before.

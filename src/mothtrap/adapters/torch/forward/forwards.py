@@ -64,8 +64,7 @@ class ForwardObserver:
         calls: receives captured inputs and outputs.
         loss_tensors: receives captured losses.
         evaluations: collects the events of an evaluation.
-        loss_trained: receives the loss of a training step, for comparison with those of
-            evaluations.
+        loss_trained: receives the loss of a training step, for comparison with evaluation losses.
         modes: the modes in which modules are trained.
         bootstraps: forwards from which targets are computed.
         divergences: reads the arguments of `kl_div`.

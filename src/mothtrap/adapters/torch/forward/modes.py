@@ -33,7 +33,7 @@ Paths = tuple[str, ...]
 
 
 def is_batch_norm(module: nn.Module) -> bool:
-    """Return whether a module uses batch statistics in training and running ones later."""
+    """Return whether a module normalizes by its batch in training, but not in evaluation."""
     return isinstance(module, _BatchNorm) and module.running_mean is not None
 
 
@@ -106,7 +106,7 @@ class ModeObserver:
             elif (module := reference()) is not None:
                 self._judge(module, mode, trains, closed.step, sleeping)
             if samples.seen.is_due:
-                self._tell_samples(samples, closed.step)
+                self._report_samples(samples, closed.step)
 
     def _sleeping(self, module: nn.Module) -> Paths:
         parts = [part for part in module.modules() if not part.training]
@@ -121,9 +121,9 @@ class ModeObserver:
         mode.steps += 1
         if mode.told is None or mode.steps >= LASTING_STEPS:
             mode.told, mode.steps = trains, 0
-            self._tell_mode(module, trains, mode.since, sleeping)
+            self._report_mode(module, trains, mode.since, sleeping)
 
-    def _tell_mode(self, module: nn.Module, trains: bool, step: int, sleeping: Paths) -> None:
+    def _report_mode(self, module: nn.Module, trains: bool, step: int, sleeping: Paths) -> None:
         book = self._job.book
         parts = list(module.modules())
         dropouts = [part for part in parts if is_dropout(part)]
@@ -167,7 +167,7 @@ class ModeObserver:
         if samples.seen.add(size):
             samples.module = weakref.ref(module)
 
-    def _tell_samples(self, samples: _Samples, step: int) -> None:
+    def _report_samples(self, samples: _Samples, step: int) -> None:
         """Report the inspected modules."""
         module = samples.module() if samples.module is not None else None
         if module is None:

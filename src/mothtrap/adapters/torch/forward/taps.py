@@ -1,10 +1,10 @@
 """Outputs of modules inside compiled code, passed out by an operator in its graph.
 
 The tracer of `torch.compile` follows a module hook that exists before the first call. During
-compilation, our hook adds one operator to the graph, and no compiler looks inside this operator. So
-there is no graph break, and no second graph for steps in which nothing is captured. The operator
-changes a tensor, so it is not removed as dead code. The tensor's value identifies the module, so
-modules of one class share a graph, as they do without the operator.
+compilation, the hook adds one operator to the graph, which is opaque to the compiler. So there is
+no graph break, and no second graph for steps in which nothing is captured. The operator changes a
+tensor, so it is not removed as dead code. The tensor's value identifies the module, so modules of
+one class share a graph, as they do without the operator.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Tell = Callable[[nn.Module, torch.Tensor], None]
 class Tap:
     """A module, and the receivers of its outputs."""
 
-    def __init__(self, module: nn.Module, tell: Tell) -> None:
-        self._module, self._tell = weakref.ref(module), tell
+    def __init__(self, module: nn.Module, report: Tell) -> None:
+        self._module, self._report = weakref.ref(module), report
         self.number = next(_numbers)
         self._handle = module.register_forward_hook(_hook())
         setattr(module, TOKEN, torch.tensor([self.number]))
@@ -42,10 +42,10 @@ class Tap:
         """Pass on a tensor returned by the module, without its graph."""
         module = self._module()
         if module is not None:
-            self._tell(module, output)
+            self._report(module, output)
 
     def remove(self) -> None:
-        """Remove the hook; graphs created with it pass on nothing more."""
+        """Remove the hook; graphs that were created with it no longer report outputs."""
         self._handle.remove()
         module = self._module()
         if module is not None:
@@ -57,13 +57,13 @@ _open: Final[MutableMapping[int, Tap]] = weakref.WeakValueDictionary()
 """Taps by number. The graphs of a process outlive the job that inserted a tap."""
 
 
-def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
-    """Tap modules without a tap; call this before they are compiled.
+def tap(modules: Iterable[nn.Module], report: Tell) -> list[Tap]:
+    """Add a tap to each module that has none; call this before the modules are compiled.
 
     Returns:
         The taps, which are active as long as they are kept.
     """
-    taps = [Tap(m, tell) for m in modules if TOKEN not in vars(m) and wrapped(m) is None]
+    taps = [Tap(m, report) for m in modules if TOKEN not in vars(m) and wrapped(m) is None]
     _open.update((each.number, each) for each in taps)
     return taps
 

@@ -22,8 +22,8 @@ def look_at(gradients: Iterable[torch.Tensor], scale: torch.Tensor | None = None
     """Return the gradients' norm and finiteness, with one pass and at most one transfer.
 
     Args:
-        gradients: gradients of any layout; for one that is sharded over workers, this worker's
-            part.
+        gradients: gradients of any layout; for a gradient that is sharded over workers, this
+            worker's part.
         scale: factor applied by a gradient scaler.
     """
     values = [part for gradient in gradients if (part := _values(gradient)) is not None]

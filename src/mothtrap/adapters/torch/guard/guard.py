@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.snapshots.parts import Parts
 
 MOST_PARTNERS = 8
-"""Maximum number of optimizers that are checked together; more means one per parameter."""
+"""Maximum number of optimizers that are checked together; more usually means one optimizer per
+parameter."""
 
 
 class Guard:
@@ -72,7 +73,7 @@ class Guard:
         self._looks: dict[str, GradientLook] = {}
         self._faulty = False
         self._in_backward: Fault | None = None
-        self._told: list[tuple[Fault, str]] = []
+        self._reported: list[tuple[Fault, str]] = []
 
     @property
     def unsound_step(self) -> int:
@@ -86,8 +87,8 @@ class Guard:
 
         Returns:
             Whether gradients or losses of the step in progress are known not to be finite, or
-            gradients to be huge. The method waits for those on a device only if something depends
-            on them before the step.
+            gradients to be huge. The method waits for losses on a device only if something needs
+            them before the step.
         """
         self._looks[optimizer] = look
         waits = look.is_late and not self._waits
@@ -106,7 +107,7 @@ class Guard:
             if fault is not None:
                 self._take_snapshot(fault)
                 if fault.kind == "norm":
-                    self._told.append((fault, name))
+                    self._reported.append((fault, name))
 
     def backward_ended(self) -> None:
         """Handle the end of the outermost backward pass."""
@@ -118,7 +119,7 @@ class Guard:
         Scalers try larger scales until gradients overflow, so only a loss that is not finite by
         itself counts as an onset.
         """
-        if any(name == self._name(optimizer) for _, name in self._told):
+        if any(name == self._name(optimizer) for _, name in self._reported):
             return
         if self.acts:
             self._agreement.worst(False)  # an overflow is not a fault, but other ranks wait
@@ -135,9 +136,9 @@ class Guard:
         if 1 < len(closed.optimizers) <= MOST_PARTNERS:
             together = frozenset(closed.optimizers)
             self._partners.update(dict.fromkeys(closed.optimizers, together))
-        if self._told:
-            fault = self._told[0][0]
-            concerned = tuple(dict.fromkeys(name for _, name in self._told))
+        if self._reported:
+            fault = self._reported[0][0]
+            concerned = tuple(dict.fromkeys(name for _, name in self._reported))
             others = [name for name in closed.optimizers if name not in concerned]
             fact = self.policy.fact(
                 fault,
@@ -146,7 +147,7 @@ class Guard:
                 applied=others[:MOST_PARTNERS],
             )
             self._tracer.recorder.notes.observe(fact)
-        self._told.clear()
+        self._reported.clear()
         self._joint.clear()
         self._judged.clear()
         self._looks.clear()
@@ -193,7 +194,7 @@ class Guard:
 
     def cancelled(self, optimizer: Optimizer, fault: Fault) -> None:
         """Handle an optimizer step that was not applied, or was undone."""
-        self._told.append((fault, self._name(optimizer)))
+        self._reported.append((fault, self._name(optimizer)))
 
     def ends(self, fault: Fault) -> None:
         """Report the fate of the job after the state before the step was restored."""

@@ -49,7 +49,7 @@ class Ending:
         """Report why there was no step, unless another fact explains it.
 
         Args:
-            backwards: calls of `backward`.
+            backwards: calls to `backward`.
             unapplied: optimizer whose gradients were cleared, but never applied.
         """
         job = self._job

@@ -129,7 +129,7 @@ class ObjectHooks(TorchHandle):
         )
 
     def _hook_parameters(self) -> None:
-        """Hook parameters without a hook; lazy modules create theirs in the first forward."""
+        """Hook parameters that have no hook yet, such as those that lazy modules have created."""
         parameters = [parameter for model in self._models for parameter in model.parameters()]
         made = [parameter for parameter in parameters if not is_lazy(parameter)]
         for parameter in made:

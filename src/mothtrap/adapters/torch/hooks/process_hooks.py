@@ -310,12 +310,12 @@ class ProcessHooks(TorchHandle):
         self._replace(safetensors.torch, "save_file", _around(saves, saved))
 
     def _hook_losses(self) -> None:
-        tell, sampling = self.tracer.forwards.loss_called, self.tracer.sampling
+        report, sampling = self.tracer.forwards.loss_called, self.tracer.sampling
         for name in loss_calls.FUNCTIONS:
             self._replace(
                 torch.nn.functional,
                 name,
-                lambda original: loss_calls.observed(original, tell, drop_own_frame, sampling),
+                lambda original: loss_calls.observed(original, report, drop_own_frame, sampling),
             )
 
     def _hook_loaders(self) -> None:
@@ -402,6 +402,6 @@ def _around(before: Function | None = None, after: Function | None = None) -> Wr
     return make
 
 
-def _followed_by(tell: Callable[[Any], None]) -> Wrap:
+def _followed_by(report: Callable[[Any], None]) -> Wrap:
     """Wrap a method so that it notifies its object after each call."""
-    return _around(after=lambda _, owner, *__, **___: tell(owner))
+    return _around(after=lambda _, owner, *__, **___: report(owner))

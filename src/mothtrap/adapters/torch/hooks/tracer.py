@@ -215,7 +215,7 @@ class Tracer(Parts):
         self.contain(self.optimizers.refresh, optimizer)
 
     def gradient_taken(self, outputs: Any) -> None:
-        """Handle a call of `torch.autograd.grad`."""
+        """Handle a call to `torch.autograd.grad`."""
         if not self._backward_depth:
             self.contain(self.losses.gradient_taken, outputs)
 
@@ -225,7 +225,7 @@ class Tracer(Parts):
         self.contain(self.contain_part, "snapshots", self.recording.applied)
 
     def state_asked(self, module: torch.nn.Module) -> None:
-        """Handle a call of `module.state_dict` in user code."""
+        """Handle a call to `module.state_dict` in user code."""
         self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
 
     def weights_written(self, value: Any, target: Any) -> None:
@@ -333,7 +333,7 @@ class Tracer(Parts):
                     self.contain_part("loss graph", self.losses.loss_began, loss)
                 self._onset.look(site, root)
             else:
-                self.forwards.retained.let_go()
+                self.forwards.retained.release()
 
     def _backward_ended(self) -> None:
         self._backward_depth = max(0, self._backward_depth - 1)

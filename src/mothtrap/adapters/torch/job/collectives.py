@@ -71,7 +71,7 @@ def _recorded() -> _Entry | None:
 
 
 def _waits_in(innermost: FrameType) -> str:
-    """Return the collective that the thread is executing; "" if it executes none."""
+    """Return the collective that the thread is executing; "" outside of collectives."""
     name, frame = "", innermost
     while not frames.is_users(frame):
         code = frame.f_code

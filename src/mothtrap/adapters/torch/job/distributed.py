@@ -31,8 +31,8 @@ DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
 wrong setup, and the interval afterwards. Chosen by hand: reading all weights is cheaper than a
 step, but not free.
 """
-TOLD_AT = (1, 10)
-TOLD_EVERY = 100
+REPORTED_AT = (1, 10)
+REPORTED_EVERY = 100
 """Number of steps without the wrapper after which it is reported, possibly again."""
 
 
@@ -69,7 +69,7 @@ def local_shape(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def own_value(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return the tensor as a plain one if this worker holds all of it, else None.
+    """Return the tensor as a plain tensor if this worker holds all of it, else None.
 
     Performs no operation on a `DTensor`, which might wait for workers that do not take part.
     """
@@ -121,7 +121,7 @@ class DistributedObserver:
     def root_called(
         self, module: nn.Module, root: Root, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
-        """Handle the start of an outermost forward pass: check whether it is the wrapper's.
+        """Handle the start of an outermost forward pass: check whether it belongs to the wrapper.
 
         Args:
             module: the called module.
@@ -161,7 +161,7 @@ class DistributedObserver:
         around, self._around = self._around, None
         averaged, self._averaged = self._averaged, False
         if around is not None and applied and not averaged:
-            self._tell_bypass(step, *around)
+            self._report_bypass(step, *around)
         is_due = self._is_due(step)
         if is_due:
             self.tell_digests(step)
@@ -190,10 +190,10 @@ class DistributedObserver:
             }
             self._job.recorder.notes.observe(ReplicaDigests(step=step, digests=digests))
 
-    def _tell_bypass(self, step: int, root: Root, called: str, place: str | None) -> None:
+    def _report_bypass(self, step: int, root: Root, called: str, place: str | None) -> None:
         self._bypassed += 1
         wrapper = root.module()
-        if self._bypassed in TOLD_AT or self._bypassed % TOLD_EVERY == 0:
+        if self._bypassed in REPORTED_AT or self._bypassed % REPORTED_EVERY == 0:
             self._job.recorder.notes.observe(
                 WrapperBypassed(
                     step=step,

@@ -153,7 +153,7 @@ class ForwardUses:
         recognized: Callable[[Sequence[Use]], None],
         cut: Callable[[nn.Module], bool],
     ) -> None:
-        self._job, self._tell, self._cut = job, recognized, cut
+        self._job, self._report, self._cut = job, recognized, cut
         self._uses: list[Use] = []
         self.latest: Use | None = None
         self.called = 0
@@ -218,7 +218,7 @@ class ForwardUses:
             self._recognized = True
             for use in evaluated:
                 use.settle(True)
-            self._tell([use for use in evaluated if use.owned])
+            self._report([use for use in evaluated if use.owned])
 
     def _makes_targets(self, use: Use, uses: Sequence[Use]) -> bool:
         module = use.module()

@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[int, ...]
 MAX_HEAD_NODES = 96
 """Maximum number of nodes from the root within which a loss is searched."""
 MAX_NODES = 2_000
-"""Maximum number of nodes visited on the way to parameters."""
+"""Maximum number of nodes visited in the search for parameters."""
 MAX_CHAIN = 4
 """Maximum number of named operations before the loss."""
 MAX_ABOVE = 8
@@ -106,7 +106,7 @@ class LossTerm:
     trained part was found to contribute to the loss. `above`: operations from the root to the loss.
     `negated`: this operation is subtracted; None if its sign is unknown. `complete`: the loss
     consists of loss operations only. `optimistic`: the loss is the more favorable of two values,
-    and this is one of them; None if there are no two values.
+    including this one; None for a single value.
     """
 
     operation: str
@@ -468,7 +468,7 @@ def _softmax_sizes(node: Node | None) -> tuple[int, ...]:
 
 
 def _keeps_rows(node: Node) -> bool:
-    """Return whether a softmax is still one after the operation, or with a small number added."""
+    """Return whether the result of the operation is still a softmax, maybe plus a small number."""
     name = operation(node)
     return name in _KEEPS_ROWS or (name == "add" and len(list(_children(node))) == 1)
 

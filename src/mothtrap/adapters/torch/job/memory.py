@@ -20,7 +20,7 @@ MEMORY_EVERY = 10
 """Steps between two readings of the memory; a reading takes tens of microseconds."""
 LOSSES_EVERY = 50
 LOSSES_LOOKED_AT = 500
-LOSSES_TOLD = 50
+LOSSES_REPORTED = 50
 """Number of kept losses that is reported; rules evaluate it."""
 
 _KEY = "mothtrap"
@@ -79,6 +79,6 @@ class MemoryObserver:
             if mark() is None:
                 break
             kept += 1
-        if kept >= LOSSES_TOLD:
+        if kept >= LOSSES_REPORTED:
             more = kept == LOSSES_LOOKED_AT
             self._notes.observe(LossesKept(step=step, kept=kept, more=more, location=self._place))

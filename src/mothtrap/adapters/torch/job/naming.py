@@ -194,7 +194,7 @@ class NameBook:
         return root
 
     def _root_inside(self, module: nn.Module) -> Root | None:
-        """Return the root that a wrapper now wraps; from now on it includes the wrapper."""
+        """Return the root that a wrapper now wraps; the root includes the wrapper from now on."""
         inner = wrapped(module)
         while inner is not None and not self.is_whole(inner):
             inner = wrapped(inner)

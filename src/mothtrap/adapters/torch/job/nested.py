@@ -52,7 +52,7 @@ def placed_tensors(
 
 
 def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a container by key, field or position; nothing for other values."""
+    """Yield the items of a container by key, field or position; other values have no items."""
     if isinstance(value, dict):
         for position, (key, part) in enumerate(value.items()):
             yield str(key) if isinstance(key, str | int) else str(position), part

@@ -58,7 +58,7 @@ class Observers:
         members: all members, in the order of registration.
         full: functions to call in a full step, by event, in the order of registration.
         light: the same for a light step.
-        told: the one of the two that applies to the step in progress.
+        told: whichever of the two applies to the step in progress.
     """
 
     def __init__(self, job: Job) -> None:

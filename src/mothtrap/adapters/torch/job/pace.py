@@ -13,7 +13,7 @@ from mothtrap.core.facts.workers import WorkerPace
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
-STEPS_TOLD = 50
+STEPS_REPORTED = 50
 """Steps between observations: medians over fewer steps fluctuate."""
 
 
@@ -48,11 +48,11 @@ class PaceObserver:
             self._steps_s.append(now_s - self._closed_s)
             self._own_s.append(max(0.0, self._steps_s[-1] - self._backward_s))
         self._closed_s, self._backward_s = now_s, 0.0
-        if len(self._steps_s) == STEPS_TOLD:
+        if len(self._steps_s) == STEPS_REPORTED:
             self._notes.observe(
                 WorkerPace(
                     step=step,
-                    steps=STEPS_TOLD,
+                    steps=STEPS_REPORTED,
                     step_s=median(self._steps_s),
                     own_s=median(self._own_s),
                 )

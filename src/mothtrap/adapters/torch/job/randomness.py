@@ -85,7 +85,8 @@ def restore(states: Mapping[str, Any]) -> list[str]:
         states: states by name, as `RandomStates.read` gives them.
 
     Returns:
-        States that could not be restored here, in words, such as that of a missing device.
+        Descriptions of states that could not be restored here, such as the state of a missing
+        device.
     """
     missing = []
     for name, state in states.items():

@@ -88,13 +88,13 @@ class ReplicaBatchObserver:
 
 
 def rows_in(given: Sequence[object]) -> int:
-    """Return the length of the first axis of the first tensor in some arguments; 0 if none."""
+    """Return the length of the first axis of the first tensor among some arguments, or 0."""
     tensors = (tensor for value in given for tensor in tensors_in(value))
     return next((len(tensor) for tensor in tensors if is_plain(tensor) and tensor.ndim), 0)
 
 
 def _data_in(given: Sequence[object]) -> list[torch.Tensor]:
-    """Return the tensors that may be a batch; none if data may be hidden."""
+    """Return the tensors that may be a batch; empty if data may be hidden."""
     if not all(_is_open(value) for value in given):
         return []
     tensors = [tensor for value in given for tensor in tensors_in(value)]

@@ -101,7 +101,7 @@ class RetainedOutputs:
                 self.room -= size
                 self._entries.append((owner, values))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Release all values, because the loss is finite, and the backward pass needs the memory.
 
         Otherwise a residual network causes twice as many page faults as without mothtrap.

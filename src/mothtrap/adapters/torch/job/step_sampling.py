@@ -1,10 +1,10 @@
 """Step sampling: in a skipped step, every hook returns immediately.
 
-Only plain loops are sampled: one optimizer, stepped after a backward pass, without closure,
-scaler, or process group, and without a request that needs every step. Skipping ends just after
-an optimizer step, so that the next step is observed from its beginning. It ends in the middle of
-a step at a non-finite loss, an evaluation, another optimizer, or the end of the job. Values that
-the user logs meanwhile are recorded separately.
+Only plain loops are sampled: one optimizer, stepped after a backward pass, without closure, scaler,
+or process group, and without a request that needs every step. Skipping ends just after an optimizer
+step, so that the next step is observed from its beginning. It ends in the middle of a step at a
+non-finite loss, an evaluation, another optimizer, or the end of the job. Values that the user logs
+in skipped steps are recorded separately.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class StepSampling:
 
     @property
     def is_between(self) -> bool:
-        """Return whether a skipped step was applied and no other one has begun."""
+        """Return whether a skipped step was applied and the next step has not begun."""
         return self._between
 
     def logged(self, begins: bool) -> int:
@@ -146,7 +146,7 @@ class StepSampling:
         If that step is skipped, the value is recorded separately, before the next step begins.
 
         Args:
-            begins: a step is known to begin with it.
+            begins: this value is known to begin a step.
         """
         if begins and self._between and self._logged_step >= 0:
             self._job.contain(self._hand_on_logged)
@@ -244,7 +244,7 @@ class StepSampling:
     def _hand_on_logged(self) -> None:
         step, self._logged_step = self._logged_step, -1
         if step >= 0:
-            self._job.recorder.hand_on_logged(step)
+            self._job.recorder.emit_logged(step)
 
     def _is_known(self, optimizer: Optimizer) -> bool:
         return self._optimizer is not None and self._optimizer() is optimizer

@@ -4,7 +4,7 @@
 raises if a tensor has a weak reference, since the content behind it would change unnoticed.
 `load_state_dict` and `module.half()` call it if a script asks for that with
 `torch.__future__.set_swap_module_params_on_conversion(True)`; `parametrize` and sharding call it,
-too. References of mothtrap's own are hidden from the check.
+too. References that mothtrap holds are hidden from the check.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 While compiled user code runs, Dynamo, the part of PyTorch that reads byte code, intercepts every
 Python frame and turns it into graphs. It would do so with mothtrap's code too, which would then
-never read its clocks or count its steps again. There are two kinds of marks. One is for wrappers
-of PyTorch functions: only the frame of the wrapper is skipped, so the function is compiled as it
-would be without mothtrap. The other one is for all other code, which is skipped with its calls.
+never read its clocks or count its steps again. There are two kinds of marks. The first is for
+wrappers of PyTorch functions: only the frame of the wrapper is skipped, so the function is compiled
+as it would be without mothtrap. The second is for all other code, which is skipped with its calls.
 
 The marks are private API (2.7 and later), covered by a test. They have no effect if Dynamo follows
 a call out of the user's code. There mothtrap's code checks `torch.compiler.is_compiling`, and does

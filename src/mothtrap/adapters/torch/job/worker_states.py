@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MAX_PATHS = 8
-ROWS_TOLD = 65
+ROWS_REPORTED = 65
 """Maximum number of recorded row counts. Chosen by hand: with more, the number of rows changes from
-batch to batch on purpose. It is odd, so that the last recorded count is not that of a short batch.
+batch to batch on purpose. It is odd, so that the last recorded count does not belong to a short
+batch.
 """
 
 
@@ -86,7 +87,7 @@ class WorkerStateObserver:
         """
         if self._initial is None:
             self._initial = self._parameters()
-        if self._times_told < ROWS_TOLD:
+        if self._times_told < ROWS_REPORTED:
             self._rows += rows_in(given)
             self._location = self._location or frames.user_location()
         if is_due and self._settings is None:
@@ -203,7 +204,8 @@ def _copies(module: nn.Module) -> bool:
 def ranks_with_parts(whole: nn.Module) -> list[int]:
     """Return the workers that each hold part of a model's layers.
 
-    Empty if there are none, or if parts are gathered before use, as `fully_shard` does.
+    Empty if no worker holds only a part, or if parts are gathered before use, as `fully_shard`
+    does.
     """
     if any(cls.__name__ == "FSDPModule" for part in whole.modules() for cls in type(part).__mro__):
         return []

@@ -28,7 +28,7 @@ def is_of_ones(mask: object) -> bool:
 def given_to(
     module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> torch.Tensor | None:
-    """Return the mask of zeros and ones passed to `nn.MultiheadAttention`."""
+    """Return the mask of zeros and ones that was passed to `nn.MultiheadAttention`."""
     if not isinstance(module, nn.MultiheadAttention):
         return None
     for name, place in (("attn_mask", _PLACE), ("key_padding_mask", _PADDING_PLACE)):

@@ -25,8 +25,8 @@ MAX_OUTPUTS = 256
 """Maximum number of module outputs inspected in a step."""
 MAX_ELEMENTS = 65_536
 """Maximum number of inspected elements of a tensor, from its beginning."""
-TOLD = 4
-"""Maximum number of reported tensors of a kind: those nearest to an end of the range."""
+MAX_REPORTED = 4
+"""Maximum number of reported tensors of a kind: the tensors nearest to an end of the range."""
 
 Measured = tuple[str, nn.Module | None, int, torch.Tensor]
 
@@ -90,15 +90,15 @@ class HalfPrecisionObserver:
         self._steps += 1
         for measured in (self._outputs, self._gradients):
             if measured:
-                self._tell(measured, step)
+                self._report(measured, step)
                 measured.clear()
         again = self._again.passed(step)
         self.looks = self._steps < LOOKS_FIRST or again
 
-    def _tell(self, measured: list[Measured], step: int) -> None:
+    def _report(self, measured: list[Measured], step: int) -> None:
         rows = torch.stack([values for *_, values in measured]).tolist()  # transferred at once
-        by_size = sorted(range(len(rows)), key=lambda i: -rows[i][0])[:TOLD]
-        by_smallness = sorted(range(len(rows)), key=lambda i: -rows[i][1])[:TOLD]
+        by_size = sorted(range(len(rows)), key=lambda i: -rows[i][0])[:MAX_REPORTED]
+        by_smallness = sorted(range(len(rows)), key=lambda i: -rows[i][1])[:MAX_REPORTED]
         for index in dict.fromkeys(by_size + by_smallness):
             tensor, module, elements, _ = measured[index]
             largest, small, zero = rows[index]

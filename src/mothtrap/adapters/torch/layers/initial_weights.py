@@ -48,7 +48,7 @@ class InitialWeightsObserver:
         self._suspects: ByIdentity[Optimizer, ByIdentity[torch.Tensor, _Suspect]] = ByIdentity()
         self._sums: ByIdentity[torch.Tensor, float] = ByIdentity()
         self._looked: ByIdentity[Optimizer, int] = ByIdentity()
-        self._told = 0
+        self._reported = 0
 
     def step_began(self, _: Known, optimizer: Optimizer) -> None:
         """Handle the start of an optimizer step, when gradients exist.
@@ -80,15 +80,15 @@ class InitialWeightsObserver:
             suspect = self._suspect(parameter, module)
             if suspect is not None and suspects is not None:
                 suspects[parameter] = suspect
-        room = max(0, MAX_LAYERS - self._told)
-        self._tell_weights(found[:room])
+        room = max(0, MAX_LAYERS - self._reported)
+        self._report_weights(found[:room])
         if suspects:
             for parameter in parameters(optimizer):
                 if is_plain(parameter):
                     self._sums[parameter] = float(parameter.detach().double().sum())
 
-    def _tell_weights(self, found: list[tuple[torch.Tensor, nn.Module]]) -> None:
-        self._told += len(found)
+    def _report_weights(self, found: list[tuple[torch.Tensor, nn.Module]]) -> None:
+        self._reported += len(found)
         sizes = to_host([_sizes(parameter) for parameter, _ in found])
         for (parameter, module), (square, variance, low, high) in zip(found, sizes, strict=True):
             name, path = self._optimizers.name_of(parameter)
@@ -135,10 +135,10 @@ class InitialWeightsObserver:
             if suspect.axes:
                 suspect.looks += 1
                 still[parameter] = suspect
-                self._tell_same(parameter, gradient, suspect, moved)
+                self._report_same(parameter, gradient, suspect, moved)
         self._suspects[optimizer] = still
 
-    def _tell_same(
+    def _report_same(
         self, parameter: torch.Tensor, gradient: torch.Tensor, suspect: _Suspect, moved: bool
     ) -> None:
         weight = weights.Weight(

@@ -51,7 +51,7 @@ def look(
         values: input values, float.
 
     Returns:
-        A tensor of numbers, shape (N,), and a function that converts them to fields of `DataTaken`
+        A tensor, shape (N,), and a function that converts its numbers to fields of `DataTaken`
         (None for data that are not finite); None if there are no rows.
     """
     weight, rows = weight_of(module), rows_of(values, module)
@@ -108,24 +108,24 @@ def _fields(numbers: Floats, rows: int, features: int, by_feature: bool) -> dict
     if by_feature:
         blocks = numbers[6:].reshape(-1, features)
         found |= {
-            "feature_means": _told(blocks[0]),
-            "feature_stds": _told(blocks[1]),
-            "feature_ties": _told(blocks[2]),
+            "feature_means": _as_tuple(blocks[0]),
+            "feature_stds": _as_tuple(blocks[1]),
+            "feature_ties": _as_tuple(blocks[2]),
         }
         if len(blocks) > 3:
             found |= {
                 "partners": tuple(int(place) for place in blocks[3]),
-                "correlations": _told(blocks[4]),
+                "correlations": _as_tuple(blocks[4]),
             }
     return found
 
 
-def _told(values: Floats) -> tuple[float, ...]:
+def _as_tuple(values: Floats) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 
 def may_be_of(given: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool:
-    """Return whether features match one model input, or all of them joined.
+    """Return whether features match one model input, or all model inputs concatenated.
 
     Args:
         given: values of a layer, features along the last axis.

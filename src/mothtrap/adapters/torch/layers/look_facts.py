@@ -135,7 +135,7 @@ class Facts:
         count = len(parts) - len(rest)
         yield from self._scales(book, host[:count])
         for part, numbers in zip(rest, host[count:], strict=True):
-            told = self._tell(part, numbers, book)
+            told = self._report(part, numbers, book)
             if told is not None:
                 yield told
 
@@ -163,9 +163,9 @@ class Facts:
                 step=self.step, root=self.root, layers=tuple(scales), normalizes=self.normalizes
             )
 
-    def _tell(self, part: _Part, numbers: Floats, book: NameBook) -> Fact | None:
+    def _report(self, part: _Part, numbers: Floats, book: NameBook) -> Fact | None:
         if isinstance(part, LookedAtData):
-            return self._tell_data(part, numbers, book)
+            return self._report_data(part, numbers, book)
         if isinstance(part, LookedAtUnits):
             if not numbers.any():
                 return None  # contains only NaN
@@ -188,9 +188,9 @@ class Facts:
                 rows=part.rows,
                 shares=tuple(float(number) / max(1, part.rows) for number in numbers),
             )
-        return self._tell_output(part, numbers)
+        return self._report_output(part, numbers)
 
-    def _tell_data(self, part: LookedAtData, numbers: Floats, book: NameBook) -> DataTaken | None:
+    def _report_data(self, part: LookedAtData, numbers: Floats, book: NameBook) -> DataTaken | None:
         fields = part.read(numbers)
         if fields is None:
             return None
@@ -205,7 +205,7 @@ class Facts:
             computed=part.computed,
         )
 
-    def _tell_output(self, part: LookedAtOutput, numbers: Floats) -> OutputSpread | None:
+    def _report_output(self, part: LookedAtOutput, numbers: Floats) -> OutputSpread | None:
         between, rms, largest = (float(number) for number in numbers)
         return describe.spread_fact(
             (between, rms, largest),

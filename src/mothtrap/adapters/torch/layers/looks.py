@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 WHEN = Schedule(logarithmic=True)
-"""Inspected steps: the first ones, then ever more rarely, so that the cost vanishes."""
+"""Inspected steps: the first steps, then increasingly rare ones, so that the cost vanishes."""
 MAX_LAYERS, MAX_DATA, MAX_UNITS, MAX_OUTPUTS = 256, 4, 8, 4
 """Maximum number of weighted layers, layers with data as input, saturating modules, and outputs of
 a root that are inspected in one forward. Chosen by hand to bound the cost.

@@ -1,4 +1,4 @@
-"""Detect calls of a loss with prediction and labels in the wrong order."""
+"""Detect calls to a loss with prediction and labels in the wrong order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ArgumentOrderObserver:
         self._looks = 0
 
     def called(self, inputs: LossInputs) -> None:
-        """Handle a call of a loss whose result has a graph."""
+        """Handle a call to a loss whose result has a graph."""
         first, second = inputs.prediction, inputs.target
         if self._looks >= LOOKS or inputs.name not in FUNCTIONS or first is None or second is None:
             return

@@ -35,7 +35,7 @@ GRAPH_FIRST, GRAPH_EVERY = 3, 100
 MAX_CALLS = 256
 """Maximum number of graph readings kept for the step in progress."""
 VALUES_EVERY = 8
-"""Backward passes of a call site at which labels and predictions are inspected: one in N."""
+"""Labels and predictions are inspected in every Nth backward pass of a call site."""
 MAX_NONFINITE_LOOKS = 4
 """Maximum number of non-finite losses whose targets are inspected outside of the sampled passes."""
 

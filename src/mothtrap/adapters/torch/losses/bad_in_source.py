@@ -44,7 +44,7 @@ def of_call(frame: FrameType | None, outputs: Iterable[Retained]) -> BadValue | 
     """Return the origin of a bad value passed to the call that a frame is making.
 
     Args:
-        frame: frame of the user's code; without one, nothing is found.
+        frame: frame of the user's code; required for any result.
         outputs: modules with their outputs in the latest forward pass.
     """
     call = running_call(frame) if frame is not None else None
@@ -173,7 +173,7 @@ def _rows(value: Any) -> tuple[int, ...]:
 
 
 def _backward_call(frame: FrameType, site: str) -> ast.Call | None:
-    """Return the call of `backward` on a line of the function that a frame runs."""
+    """Return the call to `backward` on a line of the function that a frame runs."""
     code = frame.f_code
     file, _, line = site.rpartition(":")
     if not line.isdigit() or frames.line_of(code.co_filename, int(line)) != site or not file:

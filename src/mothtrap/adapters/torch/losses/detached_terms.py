@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Term:
-    """A term that trained nothing in each inspection; `values` are its numeric values."""
+    """A term that trained nothing in any inspection; `values` are its numeric values."""
 
     location: str
     values: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Detect calls of `kl_div` with probabilities instead of log-probabilities."""
+"""Detect calls to `kl_div` with probabilities instead of log-probabilities."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DivergenceObserver:
         self._looks = 0
 
     def called(self, inputs: LossInputs) -> None:
-        """Handle a call of `kl_div` whose result has a graph."""
+        """Handle a call to `kl_div` whose result has a graph."""
         given = inputs.prediction
         if self._looks >= LOOKS or given is None or given.grad_fn is None:
             return

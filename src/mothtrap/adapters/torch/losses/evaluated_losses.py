@@ -98,14 +98,14 @@ class EvaluatedLosses:
             add_targets(known.guess, inputs)
 
     def replace_latest(self, value: torch.Tensor) -> None:
-        """Replace the latest computed loss with the one that the model returned."""
+        """Replace the latest computed loss with the loss that the model returned."""
         if self._latest is not None and self._latest.values:
             self._latest.values[-1] = value.detach().reshape(()).clone()
 
     def told(self, step: int) -> list[Evaluation]:
         """Close the evaluation; return the result of each call site."""
         collected, self._collected, self._latest = self._collected, {}, None
-        return [self._tell(self._known[site], what, step) for site, what in collected.items()]
+        return [self._report(self._known[site], what, step) for site, what in collected.items()]
 
     def _new(self, site: Site) -> _Known:
         places = [frames._place(filename, line) for filename, line, _ in site]
@@ -116,7 +116,7 @@ class EvaluatedLosses:
         known = self._known[site] = _Known(label, places[0] if places else None)
         return known
 
-    def _tell(self, known: _Known, collected: _Collected, step: int) -> Evaluation:
+    def _report(self, known: _Known, collected: _Collected, step: int) -> Evaluation:
         collected.fold()
         value = collected.total / max(1, collected.weight)
         if not known.number:

@@ -27,7 +27,7 @@ class EvaluatedPredictions:
         self._looks: dict[str | None, int] = {}
 
     def look(self, inputs: LossInputs, step: int) -> LossCall | None:
-        """Return the call of a class loss with hard targets; None if it is not due.
+        """Return the call to a class loss with hard targets; None if it is not due.
 
         Args:
             inputs: arguments of the loss, including values.

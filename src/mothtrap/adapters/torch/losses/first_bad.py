@@ -35,7 +35,7 @@ _POSITIONS: Mapping[str, Mapping[str, int]] = {
     "WhereBackward0": {},
     "CtcLossBackward0": {"log_probs": 0},
 }
-"""Positions of saved inputs among the inputs of a node, if they are not the usual ones."""
+"""Positions of saved inputs among the inputs of a node, where they are unusual."""
 _USUAL: Mapping[str, int] = {"self": 0, "input": 0, "other": 1, "exponent": 1, "mat2": 1}
 _NO_VALUES = frozenset(
     {"target", "weight", "total_weight", "mask", "index", "indices", "condition"}
@@ -284,10 +284,10 @@ class _Search:
         return reached
 
     def _beginning(self, bad: Node) -> Node:
-        """Return the first node of unknown result that leads to a bad one, or else the bad one.
+        """Return the first node of unknown result that leads to a bad node, or else the bad node.
 
-        If an addition or a similar operation is the first bad one, any operation before it may have
-        overflowed.
+        If an addition or a similar operation is the first bad node, any operation before it may
+        have overflowed.
         """
         if bad in self._sure:
             return bad

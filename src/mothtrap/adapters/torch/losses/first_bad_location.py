@@ -165,7 +165,7 @@ def _nearest(nodes: Iterable[Node], memory: Mapping[Node, int], anchors: _Anchor
 
 
 def _common(first: str, second: str) -> str:
-    """Return the innermost module that contains two others, or is one of them."""
+    """Return the innermost module that contains two modules, or is one of them."""
     shared: list[str] = []
     for one, other in zip(first.split("."), second.split("."), strict=False):
         if one != other:

@@ -42,7 +42,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LossInputs:
-    """Arguments of a call of a loss function.
+    """Arguments of a call to a loss function.
 
     Attributes:
         name: name of the function.
@@ -126,13 +126,13 @@ def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
 
 
 def observed(
-    original: Function, tell: Tell, drop_own_frame: Function, sampling: StepSampling
+    original: Function, report: Tell, drop_own_frame: Function, sampling: StepSampling
 ) -> Function:
     """Create the replacement of a loss function.
 
     Args:
         original: the function; its `__name__` is one of `FUNCTIONS`.
-        tell: called with name, result and arguments of every call that returned.
+        report: called with name, result and arguments of every call that returned.
         drop_own_frame: removes the replacement from the traceback of its exceptions.
         sampling: determines when nothing is reported.
     """
@@ -148,7 +148,7 @@ def observed(
             raise
         # While the program is being traced into a graph, the result is not a tensor.
         if not sampling.on and isinstance(result, tensor):
-            tell(name, result, args, kwargs)
+            report(name, result, args, kwargs)
         return result
 
     return FunctionType(call.__code__, functional.__dict__, name, None, call.__closure__)

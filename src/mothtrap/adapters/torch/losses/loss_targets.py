@@ -166,7 +166,7 @@ def _embedded_or_not(found: TargetSample, term: LossTerm, target: torch.Tensor) 
 def with_rows(
     found: TargetSample, terms: Sequence[LossTerm], forward: Forward, *, checkpointed: bool
 ) -> TargetSample:
-    """Add the offsets of targets whose rows are passed to the loss one after another.
+    """Add the offsets of targets whose rows are passed to the loss one at a time.
 
     Args:
         found: data about the targets of the first operation.
@@ -306,8 +306,8 @@ def _input_offsets(
 def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     """Return whether a model embeds tokens, but never the targets at their own positions.
 
-    A decoder that receives its targets shifts them before it embeds them, all together or one
-    position after another.
+    A decoder that receives its targets shifts them before it embeds them, all at once or one
+    position at a time.
     """
     known = _embedded(term)
     if not known:
@@ -324,7 +324,7 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
 
 
 def _in_steps(embedded: Sequence[torch.Tensor], labels: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the tokens that are embedded one position after another, with the labels.
+    """Yield the tokens that are embedded one position at a time, with the labels.
 
     The first axis of the labels may be rows or positions.
     """
@@ -352,7 +352,7 @@ def _is_decoded_in_steps(term: LossTerm, target: torch.Tensor) -> bool:
 
 
 def _embedded(term: LossTerm) -> list[torch.Tensor]:
-    """Return all tokens that a model embeds, in order; none if some cannot be read."""
+    """Return all tokens that a model embeds, in order; empty if some cannot be read."""
     found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
     found.sort(key=lambda node: node._sequence_nr())
     given = [getattr(node, "_saved_indices", None) for node in found]

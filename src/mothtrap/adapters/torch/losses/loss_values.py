@@ -1,8 +1,8 @@
 """Input values saved by a loss operation in sampled steps: labels and predictions.
 
-Saved tensors are read at the loss operation only. Tensors that were packed (checkpointing,
-offloading) are never read, and none are read once the job has used checkpointing, because unpacking
-runs the segment again.
+Saved tensors are read at the loss operation only. Packed tensors (checkpointing, offloading) are
+never read. Once the job has used checkpointing, no saved tensor is read, because unpacking runs the
+segment again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_SPREAD = 65536
 would cost as much as a step of a small model, without more information.
 """
 MAX_CLASSES = 65536
-MAX_TOLD_WEIGHTS = 20
+MAX_REPORTED_WEIGHTS = 20
 """Maximum number of classes whose weights are reported; with more, the classes are tokens."""
 
 
@@ -87,7 +87,7 @@ def is_weighted(term: LossTerm) -> bool:
 def class_weights(term: LossTerm) -> tuple[float, ...]:
     """Return the class weights of a loss; empty if there are none or too many."""
     weight = _saved(term, "_saved_weight") if term.operation in ("cross_entropy", "nll") else None
-    if weight is not None and weight.ndim == 1 and len(weight) <= MAX_TOLD_WEIGHTS:
+    if weight is not None and weight.ndim == 1 and len(weight) <= MAX_REPORTED_WEIGHTS:
         return tuple(weight.detach().tolist())
     of_ones = _saved(term, "_saved_pos_weight") if term.classes else None
     return (1.0, float(of_ones)) if of_ones is not None and of_ones.numel() == 1 else ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 EVERY, EVERY_ON_DEVICE = 8, 32
-"""One in so many calls is read; on an accelerator, reading waits for it."""
+"""One in this many calls is read; on an accelerator, reading waits for it."""
 SAMPLES = 25
 """Values that are reported together."""
 MAX_LOSSES = 4

@@ -218,8 +218,8 @@ class _LogProb:
 def _log_probs(root: Node, saved: SavedValues) -> Iterator[_LogProb]:
     """Yield the log probabilities near a root, each with its product and the name of its weight.
 
-    The weight is a number, or several, without a graph. If there is none, the log probability is
-    only averaged, and the node that gathered it is given.
+    The weight is a number, or several, without a graph. Without a factor, the log probability is
+    only averaged, and the result contains the node that gathered it.
     """
     waiting = deque([(root, _LogProb(root, negated=False))])
     seen = {root}

@@ -18,7 +18,7 @@ from mothtrap.statistics import torch as arithmetic
 Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation
 
 READ_BYTES = 64 * 2**20
-"""Number of bytes that are read in one search. Chosen by hand: about 20 ms."""
+"""Maximum number of bytes read in one search. Chosen by hand: about 20 ms."""
 MAX_NODES = 20_000
 """Maximum number of visited nodes of a graph in one search."""
 _RAW = "_raw_saved_"

@@ -26,7 +26,7 @@ BEFORE_LOG_PROBS = frozenset(
     ["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp", "stack", "cat", "unbind"]
 )
 _NORMAL = ("sub", "sub", "div", "neg", "pow", "sub")
-"""Operations of `Normal.log_prob`, the last one first."""
+"""Operations of `Normal.log_prob`, the last operation first."""
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
@@ -114,7 +114,7 @@ class TrainedTargetObserver:
 
 
 def _judge(line: _Line, place: str | None, prediction: Node, target: Node) -> _Target | None:
-    """Return the side that is the target; None if neither clearly is."""
+    """Return the side that is the target; None if it is unclear."""
     if _is_continued(prediction) and not _is_continued(target):
         prediction, target = target, prediction
     continued = _is_continued(target) and not _is_continued(prediction)
@@ -237,6 +237,6 @@ def _is_continued(node: Node | None) -> bool:
 
 
 def _only_child(node: Node) -> Node | None:
-    """Return the operand that has a graph, if exactly one of two has."""
+    """Return the operand that has a graph, if exactly one of the two operands has one."""
     children = [child for child, _ in node.next_functions if child is not None]
     return children[0] if len(children) == 1 and len(node.next_functions) == 2 else None

@@ -28,7 +28,7 @@ def marks_of(parameters: Iterable[torch.Tensor]) -> list[GradientMark]:
 
 
 def has_changed(mark: GradientMark) -> bool:
-    """Return whether a gradient is the one applied by the last step, with new values."""
+    """Return whether a gradient is the same tensor that the last step applied, with new values."""
     parameter, reference, version = mark
     gradient = parameter.grad
     return gradient is not None and reference() is gradient and gradient._version != version
@@ -90,7 +90,7 @@ class ClosureEvaluations:
         self._optimizer: weakref.ref[Optimizer] | None = None
 
     def entered(self, optimizer: Optimizer, marks: list[GradientMark]) -> None:
-        """Begin a step; `marks` describe the gradients applied by the previous one."""
+        """Begin a step; `marks` describe the gradients that the previous evaluation applied."""
         self._optimizer = weakref.ref(optimizer)
         self._counted, self._marks = _evaluations(optimizer), marks
         self._backwards = self._clean = 0

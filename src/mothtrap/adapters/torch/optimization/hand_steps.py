@@ -147,7 +147,7 @@ class HandSteps:
             self._leaves = list(leaves(tensors))
 
     def backward_ended(self) -> None:
-        """Handle the end of the backward pass, when gradients exist and nothing was changed yet."""
+        """Handle the end of the backward pass, before gradients or weights change."""
         if not self.looks:
             return
         self._backwards += 1

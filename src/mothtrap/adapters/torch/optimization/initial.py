@@ -23,7 +23,7 @@ EDGE = 1.001
 
 
 def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
-    """Return whether all own weights of modules look newly initialized.
+    """Return whether all weights that the modules themselves hold look newly initialized.
 
     None if this cannot be determined for any weight: it is possible only for larger weights with
     uniform or normal defaults.
@@ -69,7 +69,7 @@ def _is_default(weight: torch.Tensor, kind: str, width: float) -> bool:
 
 
 def _is_small_normal(module: nn.Module, weight: torch.Tensor) -> bool:
-    """Return whether weights look like those of a transformer made from its configuration.
+    """Return whether weights look like a transformer that was created from its configuration.
 
     They have a normal distribution around 0 with a deviation of 0.02, and biases are 0. Trained
     weights have heavier tails, and other biases.

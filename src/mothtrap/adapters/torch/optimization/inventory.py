@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 LOOKED_AT = 2
 """Steps of the job after which models are inspected."""
-TOLD_AT = (9, 24, 60, 100)
+REPORTED_AT = (9, 24, 60, 100)
 """Steps after which hidden parameters are reported, and the interval of further reports."""
-TOLD_EVERY = 500
+REPORTED_EVERY = 500
 LEVELS = 3
 """Maximum depth of nested containers that are searched for hidden modules."""
 MAX_PARTS = 10_000
@@ -58,7 +58,7 @@ class InventoryObserver:
         self._looked: ByIdentity[nn.Module, bool] = ByIdentity()
         self._hidden: list[_Hidden] = []
         self._steps = 0
-        self._again = Multiples(TOLD_EVERY)
+        self._again = Multiples(REPORTED_EVERY)
         self._is_late = False
 
     def stepped(self, _: Optimizer) -> None:
@@ -72,11 +72,11 @@ class InventoryObserver:
         """Handle the end of a step of the job."""
         self._steps += 1
         again = self._again.passed(step)
-        tells = self._steps in TOLD_AT or again
+        tells = self._steps in REPORTED_AT or again
         if self._steps == LOOKED_AT or tells:
             self._look(step)
         for hidden in self._hidden if tells else ():
-            self._tell(hidden, step)
+            self._report(hidden, step)
 
     def _look(self, step: int) -> None:
         self._is_late = False
@@ -89,7 +89,7 @@ class InventoryObserver:
                 continue
             self._looked[whole] = True
             self._hidden += self._hidden_in(whole)
-            self._tell_frozen(root, whole, step)
+            self._report_frozen(root, whole, step)
 
     # Hidden
 
@@ -122,7 +122,7 @@ class InventoryObserver:
         modules = [part for part in found if isinstance(part, nn.Module)]
         return self._job.book.location(modules[0] if modules else holder)
 
-    def _tell(self, hidden: _Hidden, step: int) -> None:
+    def _report(self, hidden: _Hidden, step: int) -> None:
         alive = [p for reference in hidden.parameters if (p := reference()) is not None]
         if not alive or not hidden.reached_steps:
             return
@@ -145,7 +145,7 @@ class InventoryObserver:
 
     # Frozen
 
-    def _tell_frozen(self, root: Root, whole: nn.Module, step: int) -> None:
+    def _report_frozen(self, root: Root, whole: nn.Module, step: int) -> None:
         elements = frozen = judged = untouched = 0
         idle: list[tuple[int, nn.Module]] = []
         for module in whole.modules():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT_EVERY = 50
-"""Own steps between reads of the settings, which rarely change; chosen by hand."""
+"""Steps of the optimizer between reads of its settings, which rarely change; chosen by hand."""
 SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
 COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
 """Names under which optimizers store the rounding errors of updates."""
@@ -37,7 +37,7 @@ class OptimizerFactsObserver:
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
         self._places: ByIdentity[Optimizer, str | None] = ByIdentity()
-        self._told: ByIdentity[Optimizer, OptimizerFacts] = ByIdentity()
+        self._reported: ByIdentity[Optimizer, OptimizerFacts] = ByIdentity()
         self._takeovers = Takeovers(optimizers.steps_of)
 
     def constructed(self, optimizer: Optimizer) -> None:
@@ -48,14 +48,14 @@ class OptimizerFactsObserver:
         """Inspect an optimizer after a step, when its state exists."""
         if isinstance(optimizer, ByHand):
             return
-        told = self._told.get(optimizer)
+        told = self._reported.get(optimizer)
         if told is not None and self._optimizers.steps_of(optimizer) % LOOKED_AT_EVERY:
             return
         at = frames.user_location()
         takes_over = told is None and self._takes_over(optimizer)
         seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at, takes_over=takes_over)
         if told is None or _settings(told) != _settings(seen):
-            self._told[optimizer] = seen
+            self._reported[optimizer] = seen
             self._job.recorder.notes.observe(seen)
 
     def _takes_over(self, optimizer: Optimizer) -> bool:

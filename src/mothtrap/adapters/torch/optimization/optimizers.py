@@ -54,7 +54,7 @@ class Known:
         held: ids of its parameters.
         order: operations on its gradients since then.
         thread: thread that steps it; 0 before its first step.
-        nodes: number of graph nodes that its thread had made by then.
+        nodes: number of graph nodes that its thread had created by then.
     """
 
     name: str
@@ -199,7 +199,7 @@ class OptimizerObserver:
         Args:
             known: record of the optimizer.
             optimizer: the optimizer.
-            reducer: reduces both; by default the framework's own module does.
+            reducer: reduces both; by default the framework's module.
         """
         parameter_list = self._parameter_list(known, optimizer)
         if self._captured:  # by an earlier optimizer, or by the same one in a closure
@@ -251,10 +251,10 @@ class OptimizerObserver:
     def _parameter_list(self, known: Known, optimizer: Optimizer) -> OptimizerParameters:
         if not known.parameter_list.is_of(optimizer):
             known.parameter_list = OptimizerParameters(list(parameters(optimizer)))
-            self._tell_unread(known.parameter_list)
+            self._report_unread(known.parameter_list)
         return known.parameter_list
 
-    def _tell_unread(self, parameter_list: OptimizerParameters) -> None:
+    def _report_unread(self, parameter_list: OptimizerParameters) -> None:
         for parameter in parameter_list.parameters:
             if has_own_dispatch(parameter):
                 self._notes.blind(

@@ -73,15 +73,15 @@ class OtherThreads(Generic[KnownT]):
         """Record that the observed thread is about to step an optimizer."""
         self._trains()
         if known.thread in self._training and self._still_trains(known.thread):
-            self._tell()
+            self._report()
         known.thread = self._thread.watched
 
     def _trains(self) -> None:
-        """Check whether a thread that shares parameters still trains, now that this one trains."""
+        """Check whether a thread that shares parameters still trains while this thread trains."""
         if self._reaching and not self._is_told:
             other, self._reaching = self._reaching, 0
             if self._still_trains(other):
-                self._tell()
+                self._report()
             else:
                 self.shared = False
                 self._forget(other)
@@ -125,7 +125,7 @@ class OtherThreads(Generic[KnownT]):
         for known, _ in self._known.turned():
             known.forget_gradients()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if not self._is_told:
             self._is_told = self.shared = True
             for known, _ in self._known.turned():

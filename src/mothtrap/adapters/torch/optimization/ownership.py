@@ -25,9 +25,9 @@ from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
-TOLD_AT = (9, 20)
+REPORTED_AT = (9, 20)
 """Steps after which they are first reported; the rule needs this many."""
-TOLD_EVERY = 100
+REPORTED_EVERY = 100
 MAX_WATCHED = 1000
 COPY = 0.2
 """Maximum distance of a copy's weights, relative to their norm. Chosen by hand: a copy is a few
@@ -60,7 +60,7 @@ class OwnershipObserver:
         self._new: dict[int, bool] = {}
         self._roots_seen = -1
         self._steps = 0
-        self._again = Multiples(TOLD_EVERY)
+        self._again = Multiples(REPORTED_EVERY)
 
     def stepped(self, _: Optimizer) -> None:
         """Count the parameters reached in an optimizer's step.
@@ -75,12 +75,12 @@ class OwnershipObserver:
         """Process the closed step."""
         self._steps += 1
         again = self._again.passed(step)
-        tells = self._steps in TOLD_AT or again
+        tells = self._steps in REPORTED_AT or again
         if self._steps == 2 or tells:
             self._job.book.refresh()
             self._find()
         if tells:
-            self._tell(step)
+            self._report(step)
 
     def _look_for_new_roots(self) -> None:
         roots = self._job.book.roots_seen
@@ -128,7 +128,7 @@ class OwnershipObserver:
                 return True
         return False
 
-    def _tell(self, step: int) -> None:
+    def _report(self, step: int) -> None:
         optimizers, book = self._optimizers, self._job.book
         fresh: dict[int, float | None] = {}
         for parameter, watched in self._watched.items():

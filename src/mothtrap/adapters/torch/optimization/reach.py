@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 SURVEYS_FROM = 2
-"""Own step of an optimizer after which modules with unreached parameters are observed."""
+"""Step of an optimizer after which modules with unreached parameters are observed."""
 SURVEYED_FORWARDS = 8
 """Number of forwards in which all modules are inspected for their order and for cut outputs."""
-TOLD_AT = (5, 20, 50, 100)
-"""Own steps of an optimizer after which they are reported, and the interval of further reports."""
-TOLD_EVERY = 200
+REPORTED_AT = (5, 20, 50, 100)
+"""Steps of an optimizer after which they are reported, and the interval of further reports."""
+REPORTED_EVERY = 200
 COMPARED_ELEMENTS = 4096
 """Number of first elements of a parameter that are compared to detect changes."""
 MAX_MODULES = 64
@@ -57,7 +57,7 @@ class _Module:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """The unreached parameters of an optimizer; `idle` counts steps in which none had a gradient.
+    """Unreached parameters of an optimizer; `idle` counts steps without any gradient.
 
     Only inspected steps count; `since` and `idle_since` are the first of them.
     """
@@ -69,7 +69,7 @@ class _Owner:
     known: int = 0
     elements: int = 0
     pending: list[torch.Tensor] = field(default_factory=list)
-    again: Multiples = field(default_factory=lambda: Multiples(TOLD_EVERY))
+    again: Multiples = field(default_factory=lambda: Multiples(REPORTED_EVERY))
 
 
 class ReachObserver:
@@ -112,13 +112,13 @@ class ReachObserver:
             self._surveys = SURVEYED_FORWARDS
             self._watch(owner)
         if shrunk:
-            self._tell_reached()
+            self._report_reached()
             self.looks = any(other.pending for _, other in self._owners.items())
-        if owner.pending and (owner.steps in TOLD_AT or again):
-            if owner.idle >= TOLD_AT[0]:
-                self._tell_idle(optimizer, owner)
+        if owner.pending and (owner.steps in REPORTED_AT or again):
+            if owner.idle >= REPORTED_AT[0]:
+                self._report_idle(optimizer, owner)
             else:
-                self._tell_unreached(owner)
+                self._report_unreached(owner)
 
     def _count_idle(self, optimizer: Optimizer, owner: _Owner, shrunk: bool) -> None:
         if not shrunk and all(p.grad is None for p in parameters(optimizer)):
@@ -126,9 +126,9 @@ class ReachObserver:
                 owner.idle_since = self._job.grouper.step
             owner.idle += 1
         elif owner.idle:
-            told, owner.idle = owner.idle >= TOLD_AT[0], 0
+            told, owner.idle = owner.idle >= REPORTED_AT[0], 0
             if told:
-                self._tell_idle(optimizer, owner)
+                self._report_idle(optimizer, owner)
 
     def _take_in(self, optimizer: Optimizer, owner: _Owner) -> None:
         """Include parameters that were added to the optimizer later."""
@@ -166,7 +166,7 @@ class ReachObserver:
                 yield from whole.modules()
 
     def hide(self, modules: Iterable[nn.Module]) -> None:
-        """Record that the calls of some modules cannot be observed."""
+        """Record that the calls to some modules cannot be observed."""
         for module in modules:
             self._unhooked[module] = True
 
@@ -234,14 +234,14 @@ class ReachObserver:
 
     # Reports
 
-    def _tell_unreached(self, owner: _Owner) -> None:
+    def _report_unreached(self, owner: _Owner) -> None:
         for module, own in list(self._modules_of(owner))[:MAX_MODULES]:
             seen = self._watched.get(module)
             if seen is not None:
                 seen.told = True
                 self._job.recorder.notes.observe(self._unreached(module, own, seen, owner))
 
-    def _tell_reached(self) -> None:
+    def _report_reached(self) -> None:
         """Retract the report about modules that get a gradient after all."""
         for module, seen in self._watched.items():
             if seen.told and _has_gradient(module):
@@ -298,7 +298,7 @@ class ReachObserver:
         hidden = any(module is inner for outer in around for inner in outer.modules())
         return not hidden and module not in self._unhooked
 
-    def _tell_idle(self, optimizer: Optimizer, owner: _Owner) -> None:
+    def _report_idle(self, optimizer: Optimizer, owner: _Owner) -> None:
         """Search for parameters that have gradients and correspond to those of the optimizer."""
         shapes = Counter(p.shape for p in parameters(optimizer))
         twins: list[tuple[nn.Module, torch.Tensor]] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_STATES = 64
 """Maximum number of states that are tracked while the script keeps them."""
-MAX_TOLD = 16
+MAX_REPORTED = 16
 
 
 class RestoreObserver:
@@ -27,7 +27,7 @@ class RestoreObserver:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._states: ByIdentity[Any, tuple[int, str | None]] = ByIdentity()
-        self._told = 0
+        self._reported = 0
 
     def given(self, state: Any) -> None:
         """Record the state that `module.state_dict` returned."""
@@ -39,13 +39,13 @@ class RestoreObserver:
         """Handle the start of loading a state into a module."""
         taken = self._states.get(state) if isinstance(state, Mapping) else None
         step = self._job.grouper.steps_applied
-        if taken is None or taken[0] >= step or self._told >= MAX_TOLD:
+        if taken is None or taken[0] >= step or self._reported >= MAX_REPORTED:
             return
         own = dict(module.named_parameters())
         pairs = [(parameter, state.get(name)) for name, parameter in own.items()]
         if not pairs or not all(_is_same_memory(*pair) for pair in pairs):
             return
-        self._told += 1
+        self._reported += 1
         self._job.recorder.notes.observe(
             RestoredNothing(
                 step=step,

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 NARROW = (torch.bfloat16, torch.float16)
 WATCHED_STEPS = 20
-"""Number of own steps over which values are compared. One step proves nothing, because the next may
-move an element to the next representable value.
+"""Number of steps of the optimizer over which values are compared. A single step proves nothing,
+because the next step may move an element to the next representable value.
 """
 BEGINS_AT = 2
 BEGINS_EVERY = 500
-"""Own steps at which an inspection begins: the first step, and the interval; chosen by hand."""
+"""First step and interval of inspections, in steps of the optimizer; chosen by hand."""
 SAMPLED_ELEMENTS = 4096
 SAMPLED_TENSORS = 64
 """Maximum number of inspected tensors per optimizer, and of elements per tensor, to bound the cost.
@@ -35,7 +35,7 @@ NAMED = 5
 
 @dataclass(slots=True, eq=False)
 class _Sample:
-    """Elements of a parameter, their earlier values, and which ones had a gradient since."""
+    """Elements of a parameter, their earlier values, and whether each has had a gradient since."""
 
     parameter: torch.Tensor
     before_N: torch.Tensor
@@ -86,7 +86,7 @@ class RoundingObserver:
         look.left -= 1
         if not look.left:
             self._looks[optimizer] = None
-            self._tell(optimizer, look)
+            self._report(optimizer, look)
 
     def _begin(self, optimizer: Optimizer) -> _Look | None:
         narrow = [
@@ -103,7 +103,7 @@ class RoundingObserver:
             samples.append(_Sample(parameter, before_N, reached_N))
         return _Look(self._job.grouper.step, samples)
 
-    def _tell(self, optimizer: Optimizer, look: _Look) -> None:
+    def _report(self, optimizer: Optimizer, look: _Look) -> None:
         counts: list[tuple[int, int, str]] = []
         for sample in look.samples:
             same_N = (_elements(sample.parameter) == sample.before_N) & sample.reached_N
@@ -126,6 +126,6 @@ class RoundingObserver:
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
-    """Return some elements, spread evenly over a tensor, always the same ones; shape (N,)."""
+    """Return the same evenly spaced elements of a tensor in every call; shape (N,)."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, -(-flat.numel() // SAMPLED_ELEMENTS))]

@@ -31,7 +31,7 @@ class ForwardCount(Protocol):
 
 
 class SavedWeights:
-    """Records digests of saved weights, and finds the step of loaded ones.
+    """Records digests of saved weights, and finds the step of loaded weights.
 
     Args:
         job: observed job.
@@ -39,7 +39,7 @@ class SavedWeights:
         evaluated: counts the evaluation forward passes.
 
     Attributes:
-        loads: calls of `load_state_dict` of modules; None if they are not observed.
+        loads: calls to `load_state_dict` of modules; None if they are not observed.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver, evaluated: ForwardCount) -> None:
@@ -81,11 +81,11 @@ class SavedWeights:
         if resumed is not None:
             self._evaluated.forwards = resumed.evaluations
             if resumed.loaded and resumed.step:
-                self._tell_fresh(resumed.step)
+                self._report_fresh(resumed.step)
             elif resumed.step and self.loads == 0:
-                self._tell_forgotten(resumed.step)
+                self._report_forgotten(resumed.step)
 
-    def _tell_fresh(self, step: int) -> None:
+    def _report_fresh(self, step: int) -> None:
         """Report the optimizers whose averages were not loaded with the weights."""
         alive = [one for _, one in self._optimizers.alive()]
         fresh = [one for one in alive if not any(one.state.values()) and _averages(one)]
@@ -96,7 +96,7 @@ class SavedWeights:
                 )
             )
 
-    def _tell_forgotten(self, step: int) -> None:
+    def _report_forgotten(self, step: int) -> None:
         """Report the optimizers that were loaded without the weights that they belong to."""
         restored = [one for _, one in self._optimizers.alive() if any(one.state.values())]
         roots = [root.module() for root in self._job.book.roots if self._optimizers.owns_root(root)]

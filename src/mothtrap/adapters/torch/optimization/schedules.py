@@ -55,7 +55,7 @@ class ScheduleObserver:
     """Records the first schedules and the lines that created them.
 
     A schedule usually ends with the training function, so its calls are read when it is deleted.
-    Until then, only its attributes are referenced, which keep nothing else alive.
+    Until then, only its attributes are referenced, which do not keep other objects alive.
 
     Args:
         job: the job that calls the schedules.
@@ -86,8 +86,8 @@ class ScheduleObserver:
     def ended(self) -> Iterable[ScheduleEnded]:
         """Return the progress of each schedule.
 
-        A function of a `LambdaLR` may read many numbers. The planned number is the one near the
-        number of steps, or the one that is named after epochs and equals the number of passes. If
+        A function of a `LambdaLR` may read many numbers. The planned number is a number near the
+        number of steps, or a number that is named after epochs and equals the number of passes. If
         every call raised the rate by the same amount, it is the length of the warm-up.
         """
         for number in list(self._alive):

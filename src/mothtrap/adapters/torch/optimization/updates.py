@@ -34,8 +34,8 @@ has more, the ratio of its large parameters is computed from a sample of element
 class UpdateObserver:
     """Copies parameters before a step if their change is due, and compares afterwards.
 
-    A step of an optimizer inside another one's is read when the outer one ends. The change of a
-    parameter by an optimizer is read once per step.
+    If an optimizer steps inside the step of another one, its change is read when the outer step
+    ends. The change of a parameter by an optimizer is read once per step.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:

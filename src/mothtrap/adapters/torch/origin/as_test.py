@@ -131,7 +131,7 @@ def write(path: Path, found: Localized, title: str) -> str:
         A sentence about the written files.
 
     Raises:
-        NotWrittenError: nothing was written, because no test that can be written shows the failure.
+        NotWrittenError: nothing was written, because no test reproduces the failure.
     """
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
@@ -144,12 +144,12 @@ def write(path: Path, found: Localized, title: str) -> str:
 
 
 def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
-    """Write drafts until one fails as intended, and keep that one."""
+    """Write drafts until one of them fails as intended; keep this draft."""
     why = NO_OPERATION
-    for tell in _subjects(found):
+    for report in _subjects(found):
         renderer = SourceRenderer()
         try:
-            subject = tell(renderer)
+            subject = report(renderer)
         except NotRenderableError as err:
             why = str(err)
             continue
@@ -163,7 +163,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
                 f"{path.name} reproduces it with {subject.words} alone: pytest {path} "
                 f"(needs {path.stem}.npz in its folder){limit}"
             )
-        why = f"{subject.words} alone does not go wrong"
+        why = f"{subject.words} does not fail on its own"
     raise NotWrittenError(why)
 
 

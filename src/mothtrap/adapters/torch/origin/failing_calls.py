@@ -73,7 +73,7 @@ class CallOutcome:
         return bool(self.error or self.bad_bits)
 
     def shows(self, other: CallOutcome) -> bool:
-        """Return whether this is the same failure as another one, with fewer values."""
+        """Return whether this failure is the same as another one, with fewer values."""
         return self.is_bad and self.error == other.error and self.bad_bits <= other.bad_bits
 
 

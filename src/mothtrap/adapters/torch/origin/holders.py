@@ -54,7 +54,7 @@ class Holders:
         return self._book.module_name(module)
 
     def of(self, memory: int) -> str | None:
-        """Return the name of the owner of the memory at an address; None if unknown."""
+        """Return the name of the tensor that owns the memory at an address; None if unknown."""
         return self._names.get(memory)
 
     def _name(self, tensor: torch.Tensor, name: str) -> None:

@@ -1,8 +1,8 @@
 """Narrow a replayed step down to an operation and to rows, in copies of the process.
 
 At the first recorded event of the step, the process is copied. The copy is observed, operation by
-operation, and ends before the step would be applied. Further copies repeat the step with some rows
-of the batch only. Then the process itself replays the step without observation, bit for bit.
+operation, and ends before the step would be applied. Further copies repeat the step with only some
+rows of the batch. Then the process itself replays the step without observation, bit for bit.
 """
 
 from __future__ import annotations

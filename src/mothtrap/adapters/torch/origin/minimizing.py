@@ -20,7 +20,8 @@ from mothtrap.adapters.torch.origin.failing_calls import (
 )
 
 MAX_TRIALS = 600
-"""Maximum number of calls. Chosen by hand: enough to find one element in each of six axes of 10^6.
+"""Maximum number of calls. Chosen by hand: enough to find one element in each of six axes of length
+10^6.
 """
 MAX_S = 20.0
 """Maximum time for all calls in seconds. Chosen by hand: about as long as a script needs to start.

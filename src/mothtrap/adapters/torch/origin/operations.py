@@ -47,7 +47,7 @@ class Localized:
         operation: operation in the user's terms, `torch.log`, `backward of torch.sqrt`, `conversion
             to torch.float16`; None if the input was already bad.
         module: path of the module in which it ran; None outside of modules.
-        location: `file:line` of the user's code; for a backward pass, that of its forward pass.
+        location: `file:line` of the user's code; for a backward pass, the line of its forward pass.
         stack: the user's frames, innermost first; `location` is the first.
         detail: the dispatcher's name of the operation.
         inputs: inputs of the operation.
@@ -59,7 +59,7 @@ class Localized:
         call: the user's call, with its arguments; never shown.
         operation_call: the dispatcher's operation with its arguments; for bad inputs, the first
             operation with a bad result.
-        number: number of the failure in the step; that of the last one if unknown.
+        number: number of the failure in the step; the number of the last failure if unknown.
     """
 
     operation: str | None
@@ -202,7 +202,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if origin.operation is None and self._holders.of(origin.memory) is None:
             # the call entered code that cannot be observed
             origin = self._origins.first() or origin
-        return self._told(origin)
+        return self._localized(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
         """Return the operation that raised an exception, or produced the NaN that it rejected.
@@ -240,7 +240,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             origin = min(bad, key=lambda origin: origin.number, default=None)
         if origin is None:
             return None
-        found = self._told(origin)
+        found = self._localized(origin)
         which = f"{call.function} rejected it" if call is not None else "the script rejected it"
         place = _where(None, call.stack) if call is not None else ""
         return replace(found, sentence=f"{found.sentence}; {which}{place}")
@@ -264,7 +264,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             call=call,
         )
 
-    def _told(self, origin: Origin) -> Localized:
+    def _localized(self, origin: Origin) -> Localized:
         if origin.operation is None:
             return self._told_holder(origin)
         operation, context = origin.operation, origin.operation.context
@@ -314,7 +314,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _context(self) -> _Context:
-        """Return the place of the operation that has just run."""
+        """Return the location of the operation that has just run."""
         call, node = self._calls.current, user_calls.running_node()
         if call is not None or node is None:
             stack = call.stack if call is not None else user_calls.own_stack()

@@ -1,7 +1,7 @@
 """Write a script that fails like a step, without the user's code and data.
 
-It contains one operation or one layer of PyTorch, with the fewest values that still give the same
-bits. The script is kept only if it fails when it is run.
+It contains one operation or one layer of PyTorch, with the fewest values that still produce the
+same bits. The script is kept only if it fails when it is run.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _candidates(found: Localized) -> Iterator[FailingCall]:
 
 
 def _of_layer(module: nn.Module, args: tuple[Any, ...], kwargs: Any) -> FailingCall:
-    """Return the call of a torch layer; its weights become zeros if it still fails."""
+    """Return the call to a torch layer; its weights become zeros if it still fails."""
     weights = list(module.parameters())
     saved = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
@@ -211,7 +211,7 @@ def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: i
     plain = call.with_arguments(lambda one: one.detach().contiguous().requires_grad_(_is_leaf(one)))
     failure = outcome_of(plain)
     if not failure.is_bad or (found.error or "").partition("\n")[0] not in ("", failure.error):
-        raise NotReproducedError(f"{call.name or 'the layer'} alone does not go wrong")
+        raise NotReproducedError(f"{call.name or 'the layer'} does not fail on its own")
     if found.error is None and failure.error:
         raise NotReproducedError(f"{call.name} alone raises {failure.error}")
     smallest = Minimizer(failure).smallest(plain)
@@ -229,7 +229,7 @@ def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: i
         with draft.with_suffix(".npz").open("wb") as file:
             np.savez_compressed(file, **renderer.arrays)  # type: ignore[arg-type]
     if not _fails(draft):
-        raise NotReproducedError(f"{call.name or 'the layer'} alone does not go wrong in a script")
+        raise NotReproducedError(f"{call.name or 'the layer'} does not fail on its own in a script")
     for suffix in [".npz"] * bool(renderer.arrays) + [".py"]:
         with path.with_suffix(suffix).open("xb") as file:  # never overwrite another script
             file.write(draft.with_suffix(suffix).read_bytes())

@@ -47,7 +47,7 @@ class FunctionCall:
 
 @dataclass(slots=True, eq=False)
 class UserCall:
-    """A call of a torch function from code outside torch.
+    """A call to a torch function from code outside torch.
 
     Attributes:
         function: function in the user's terms, e.g. `torch.log`; empty if no torch function was
@@ -76,7 +76,7 @@ class UserCall:
 
 
 class UserCalls(TorchFunctionMode):
-    """Records every call of a torch function while active.
+    """Records every call to a torch function while active.
 
     Args:
         running: returns the running modules, innermost last.
@@ -201,7 +201,7 @@ def _is_no_operation(func: Any) -> bool:
 
 
 def stack_of(frame: FrameType | None) -> tuple[str, ...]:
-    """Return `file:line` of the user's frames from one outward, innermost first."""
+    """Return `file:line` of the user's frames from a frame outward, innermost first."""
     places: list[str] = []
     while frame is not None and len(places) < STACK_LINES:
         if frames.is_users(frame) or not places:
@@ -272,7 +272,7 @@ def own_stack() -> tuple[str, ...]:
 
 
 def stack_in_backward() -> tuple[str, ...]:
-    """Like `own_stack`, inside the backward of a user's autograd function; otherwise empty."""
+    """Return `own_stack` inside the backward of a user's autograd function, otherwise ()."""
     frame, found = frames.user_frame(), []
     outside = frame
     while outside is not None and outside.f_code not in _APPLYING:

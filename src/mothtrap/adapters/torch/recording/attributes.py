@@ -31,7 +31,7 @@ about 200 microseconds.
 """
 COPIED_BYTES = 4 << 20
 """Maximum total size of changed tensors that are copied, in less than a millisecond. For larger
-ones, only their location is kept. Chosen by hand.
+values, only their location is kept. Chosen by hand.
 """
 
 LOOK_EVERY = 256
@@ -66,7 +66,7 @@ class _Gone(Exception):
 
 
 class Attributes:
-    """Attributes of all submodules of all known roots, read at one moment.
+    """Attributes of all submodules of all known roots, read at the same time.
 
     No user objects are kept alive: data in a graph is not state, and is skipped.
 

@@ -206,7 +206,7 @@ class Beforehand:
         self.notes = self.notes or bool(own.noted)
 
     def _copy(self, stale: list[tuple[_Known, torch.Tensor]]) -> None:
-        """Update the copies, those of one type and device together."""
+        """Update the copies, grouped by type and device."""
         groups: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], ...]] = {}
         added: list[tuple[_Known, torch.Tensor]] = []
         first = stale[0][1]
@@ -257,7 +257,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[_Place, str, nn.Module, str, to
 
 
 def _has_version(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a plain one with a version counter."""
+    """Return whether a tensor is a plain tensor with a version counter."""
     return (
         type(tensor) in (torch.Tensor, nn.Parameter)
         and tensor.layout is torch.strided

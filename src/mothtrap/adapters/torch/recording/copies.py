@@ -31,15 +31,15 @@ from mothtrap.statistics.torch.in_place import glimpse
 from mothtrap.tracing.snapshots.blocks import Blocks, Bytes
 
 POOLED_BYTES = 1 << 16
-"""Minimum size of copies that reuse the memory of older ones: the allocator returns memory of such
-sizes to the system, and a new page costs more than the copy into it.
+"""Minimum size of copies that reuse the memory of older copies: the allocator returns memory of
+such sizes to the system, and a new page costs more than the copy into it.
 """
 IDLE_SHARE = 8
 """Divisor of the ring's memory: at most this share is kept for reuse."""
 VALUE_BYTES = 250
 """Approximate size of a value in a tree: measured."""
 _BIG = 2**63
-MAX_TOLD = 3
+MAX_REPORTED = 3
 """Maximum number of reported parts of one value that could not be kept."""
 MAX_KNOWN = 512
 """Number of values distinguished by identity before deleted ones are forgotten."""
@@ -127,8 +127,8 @@ class Copies:
     bytes on the host), the existing copy is used, even from an earlier step.
 
     Attributes:
-        batch: counts the moments after which values may have been changed in ways that no version
-            shows.
+        batch: counts the points in time after which values may have been changed without a new
+            version.
         used: copies that trees refer to, by key, until they are taken.
         missing: descriptions of data that could not be kept.
 
@@ -187,7 +187,7 @@ class Copies:
         maker = self._maker(most_values)
         tree = maker.tree(value)
         self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
-        for text in list(maker.opaque)[:MAX_TOLD]:
+        for text in list(maker.opaque)[:MAX_REPORTED]:
             self.missing[f"{what}: {text}"] = None
         return tree
 

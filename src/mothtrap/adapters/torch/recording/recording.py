@@ -56,8 +56,8 @@ MAX_EVENTS = 512
 stepping.
 """
 MAX_EVALUATIONS = 4
-"""Maximum number of consecutive recorded forwards without autograd: those of a teacher, or the
-first ones of an evaluation.
+"""Maximum number of consecutive recorded forward passes without autograd: the passes of a teacher,
+or the first passes of an evaluation.
 """
 MAX_IN_VARIABLE = 256
 """Maximum number of values in one variable, not counting numbers and texts: a variable with more is
@@ -85,7 +85,7 @@ class Recording:
         active: whether anything is recorded.
         before: buffers and parameters from before the forward passes of the step in progress.
         whole: the step in progress was watched from its beginning.
-        blind: what is not visible in this job, and is missing in every step.
+        blind: parts that are not visible in this job, and are missing in every step.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int]) -> None:

@@ -28,7 +28,8 @@ from mothtrap.tracing.source.frame_variables import Variables, variables
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 """Maximum size of each unchanged tensor that is kept, and of all together."""
 MAX_VALUES = 64
-"""Maximum number of values in a container: longer ones are histories or data. Chosen by hand."""
+"""Maximum number of values in a container: longer containers are histories or data. Chosen by
+hand."""
 MAX_DEPTH = 4
 """Maximum depth of nested containers."""
 MAX_MARKS, MAX_MARKS_TOGETHER = 256, 2000
@@ -38,7 +39,8 @@ variables of one call: about 100 microseconds. Chosen by hand.
 LEFT_ALONE = 256
 """Number of calls in which a variable with more values is not inspected again."""
 OWNER = "self"
-"""The variable whose attributes are also inspected; those of a model are recorded separately."""
+"""The variable whose attributes are also inspected; attributes of a model are recorded
+separately."""
 MAX_CODES = 128
 """Maximum number of call sites of models that are distinguished."""
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
@@ -80,7 +82,7 @@ class ChangedVariables:
         For a method, this includes attributes of its object, such as `self.name`.
 
         Args:
-            frame: frame that calls a model; for a comprehension, also that of the enclosing
+            frame: frame that calls a model; for a comprehension, also the frame of the enclosing
                 function.
         """
         self._calls += 1
@@ -249,7 +251,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """Return the items of a container; None if they are too many."""
+    """Return the items of a container; None if there are too many."""
     if isinstance(value, _MAPPINGS):
         if len(value) > MAX_VALUES:
             return None

@@ -34,7 +34,7 @@ def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
 
     Args:
         plan: settings of the replay.
-        rank: rank of this process; None if it has none so far.
+        rank: rank of this process; None if it has no snapshot so far.
         size: number of processes of the job.
     """
     tracer = _tracer()
@@ -60,7 +60,7 @@ def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> Replaying:
 
 
 def _leave_to_others(replaying: Replaying, rank: int, size: int) -> None:
-    """Let a process without a snapshot take part, so that no other process waits for it."""
+    """Let a process without a snapshot participate, so that no other process waits for it."""
     if size > 1 and rank not in replaying.plan.workers:
         replaying.outcome.rank = rank
         replaying.comparison.expects_nothing()

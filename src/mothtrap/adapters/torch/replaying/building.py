@@ -172,7 +172,7 @@ class BuiltReplay:
 
 
 def _calls(step: RecordedStep) -> Iterator[tuple[ForwardCalled, LossCalled | BatchHanded | None]]:
-    """Yield every call of a model with the arguments of its loss; without a loss, the batch."""
+    """Yield every call to a model with the arguments of its loss; without a loss, the batch."""
     batch: BatchHanded | None = None
     waiting: ForwardCalled | None = None
     for event in step.events:

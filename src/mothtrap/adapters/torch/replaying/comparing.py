@@ -41,7 +41,7 @@ class Comparison:
         """Return the result of the step so far; `error` is the exception that ended it."""
         every = [optimizer for _, optimizer in self._optimizers.alive()]
         text = f"{type(error).__name__}: {error}" if error is not None else None
-        found = self._step.tell(every, exception=text)
+        found = self._step.report(every, exception=text)
         losses = tuple(float(loss) for loss in self._step.losses().values())
         bad = self._nonfinite_gradients(every)
         result = compared(found, self._expected_of(found), losses, bad)

@@ -23,7 +23,7 @@ MOVES = frozenset({"cuda", "xpu", "cpu"})
 
 
 class Conversion:
-    """Creates values from trees; every call creates new ones."""
+    """Creates values from trees; every call creates new values."""
 
     def __init__(self, arrays: Mapping[str, Array], plan: ReplayPlan) -> None:
         self._arrays = arrays
@@ -89,7 +89,7 @@ class Elsewhere(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a PyTorch function with the requested device and type instead of the given ones."""
+        """Call a PyTorch function with the requested device and type."""
         name = getattr(func, "__name__", "")
         if self._dtype is not None and name in CASTS and args:
             return args[0].to(self._dtype)

@@ -81,7 +81,7 @@ def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = 
     Args:
         frame: frame of the user's code; at module level its globals are set.
         recorded: recorded values by name.
-        own: only variables that belong to the frame and exist, not those of its module.
+        own: only existing variables of the frame, not the variables of its module.
 
     Returns:
         The names of the changed variables.

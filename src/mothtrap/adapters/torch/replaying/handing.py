@@ -48,7 +48,7 @@ def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     return fitting.fitted(
         found, batch
-    ), f"in place of values that were not kept: {lacking[0].text}{more}"
+    ), f"instead of values that were not kept: {lacking[0].text}{more}"
 
 
 class LoaderNumbers:

@@ -3,8 +3,8 @@
 The script runs up to its first step. There its loaders return the recorded batches, its models get
 the recorded state just before they are called, its calls get the recorded arguments, and its random
 generators get their states. The script's own code runs the step. Just before its optimizer applies
-the step, losses and gradients are compared with those of the run, and the process ends. No later
-part of the script runs.
+the step, losses and gradients are compared with the losses and gradients of the run, and the
+process ends. No later part of the script runs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Replaying:
     # Calls of the script
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
-        """Handle a request for a batch; `own` returns one of the loader's own."""
+        """Handle a request for a batch; `own` returns one of the loader's own batches."""
         return self._safely(self._batch, number, site, own)
 
     def _expected_place(self) -> str | None:
@@ -178,7 +178,7 @@ class Replaying:
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Handle a call of a loss in `torch.nn.functional`."""
+        """Handle a call to a loss in `torch.nn.functional`."""
         return self._safely(self._loss_function, name, args, kwargs)
 
     def _loss_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -210,7 +210,7 @@ class Replaying:
         name = self.tracer.optimizers.add(optimizer).name
         if self.cues.is_untouched and self._played.awaits(name):
             self._played.applies(optimizer, name)
-        elif not self.cues.is_under_way:
+        elif not self.cues.has_begun:
             self._not_there_yet(optimizer)
         elif self.cues.is_last:
             self._arrived()
@@ -224,7 +224,7 @@ class Replaying:
         if not self.cues.begun:
             self._truth.new_step()
         self._safely(self._played.ended, self.tracer.optimizers.add(optimizer).name)
-        if self.cues.begun and self.cues.is_under_way and not self.cues.is_last:
+        if self.cues.begun and self.cues.has_begun and not self.cues.is_last:
             self._safely(self._next_step)
 
     def _next_step(self) -> None:
@@ -254,7 +254,7 @@ class Replaying:
     def _scaler_skipped(self, name: str) -> None:
         of_played = self.cues.is_untouched and self._played.awaits(name)
         self._played.ended(name)
-        if self.cues.begun and self.cues.is_under_way and not of_played:
+        if self.cues.begun and self.cues.has_begun and not of_played:
             if self.cues.is_last:
                 self._arrived()
             else:

@@ -98,7 +98,7 @@ class Restoring:
     # Matching
 
     def _root(self, recorded: Mapping[str, Any]) -> nn.Module | None:
-        """Return the module for a recorded one: by name, else by order, else the only one."""
+        """Return the module for a recorded module: by name, else by order, else the only one."""
         taken = set(self._modules.values())
         called = [r for r in self._known.roots() if id(r.module) not in taken]
         for root in called:

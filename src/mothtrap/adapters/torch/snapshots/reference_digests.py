@@ -75,7 +75,7 @@ class StepDigests:
         losses = self._past.get(step)
         return ReferenceDigests(losses=losses) if losses is not None else None
 
-    def tell(
+    def report(
         self, optimizers: Iterable[Optimizer], exception: str | None = None
     ) -> ReferenceDigests:
         """Return the digests of the step in progress.

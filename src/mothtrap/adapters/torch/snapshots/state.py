@@ -92,9 +92,8 @@ def state_values(
 
         roots       of each root module its path, kind and birth, parameters and buffers by
                     name, whether it trains and which parts differ, attributes of its parts
-        optimizers  of each its name and kind, options of its groups, their parameters, and
-                    the state of each by place
-        schedulers, scalers   of each its name and kind, and attributes
+        optimizers  of each its name and kind, options of its groups, their parameters, and the
+        state of each by position schedulers, scalers   of each its name and kind, and attributes
         settings    of the framework: threads, determinism, autocast
 
     Args:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.snapshots.parts import Parts
 
 MAX_ORDERS = 16
-"""Maximum number of requests that wait for a step; further ones are rejected."""
+"""Maximum number of requests that wait for a step; further requests are rejected."""
 HALF_SEEN = (
     "it was not watched from its beginning, because the steps are too short to watch every one "
     "within the budget; `overhead = 0` watches every step"
@@ -127,7 +127,9 @@ class TorchSnapshotTaker:
             return
         if isinstance(error, Exception) and self._tracer.recording.has_begun():
             text = f"{type(error).__name__}: {error}"
-            self._take_onset(SnapshotOrder(reason="exception"), self.truth.tell((), exception=text))
+            self._take_onset(
+                SnapshotOrder(reason="exception"), self.truth.report((), exception=text)
+            )
         self._ended = True
         while self._orders:
             self._grant_afterwards(self._orders.popleft())
@@ -147,7 +149,7 @@ class TorchSnapshotTaker:
         if again and is_onset(self._taken_for):
             return
         if self._automatic <= 0:
-            self._tell_of_most(order)
+            self._report_of_most(order)
         elif not (again or self._has_room(order)):
             self._refuse(order, STILL_WRITING)
         else:
@@ -183,14 +185,14 @@ class TorchSnapshotTaker:
             if not self._from_base(order, step):
                 self._take_late(order, step, now)
 
-    def _tell_of_most(self, order: SnapshotOrder) -> None:
+    def _report_of_most(self, order: SnapshotOrder) -> None:
         """Report once that the maximum number of automatic snapshots was taken."""
         if self._most:
             why = (
                 f"this job already took the maximum of {self._most} automatic snapshots (2 x "
                 "snapshots)"
             )
-            self._refuse(order, f"{why}; no more are taken")
+            self._refuse(order, f"{why}; no further snapshots are taken")
         self._most = 0
 
     def _is_kept(self, step: int | None) -> bool:
@@ -231,7 +233,7 @@ class TorchSnapshotTaker:
             )
         if truth is None and order.reason != BASE:
             alive = [optimizer() for optimizer in self._joined if self._joined_step == step]
-            truth = self.truth.tell(o for o in alive if o is not None)
+            truth = self.truth.report(o for o in alive if o is not None)
         steps = (*self._carried(current), current)
         self._put(
             SnapshotDraft(

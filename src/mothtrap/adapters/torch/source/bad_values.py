@@ -40,8 +40,8 @@ class BadValue:
         node: the expression; its operands are finite, or it is an input.
         scope: scope of the expression.
         operands: operands of the operation, by source text, with their values.
-        value: its value, or `NOTHING` if it is only known not to be finite.
-        given: no operation of the source produced it: it came from a loader or another file.
+        value: its value, or `NOTHING` if it is not finite but otherwise unknown.
+        given: no operation of the source produced it; a loader or another file did.
         deliberate: an explicitly written infinity.
         callee: called object, or `NOTHING`.
     """

@@ -1,4 +1,4 @@
-"""Evaluate the statements of a function again, one after another.
+"""Evaluate the statements of a function again, one at a time.
 
 Assignments, `return`, `if`, and loops over known values are followed. Any other statement ends the
 evaluation.
@@ -27,7 +27,7 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.syntax import parsed
 
 MAX_STATEMENTS = 400
-"""Maximum number of evaluated statements in one call of a function. Chosen by hand."""
+"""Maximum number of evaluated statements in one call to a function. Chosen by hand."""
 MAX_CALLS = 8
 """Maximum depth of nested function calls. Chosen by hand."""
 
@@ -63,7 +63,7 @@ class Bodies:
         self._known.clear()
 
     def of(self, callee: Any, call: ast.Call, scope: Any, evaluator: Evaluator) -> Body | None:
-        """Evaluate a call of a user function or module; None for other calls.
+        """Evaluate a call to a user function or module; None for other calls.
 
         Args:
             callee: called object.
@@ -104,7 +104,7 @@ class _Run:
         self._left = MAX_STATEMENTS
 
     def block(self, statements: list[ast.stmt]) -> None:
-        """Evaluate the statements of a function until one cannot be followed."""
+        """Evaluate the statements of a function while this is possible."""
         try:
             self._block(statements)
         except _End:

@@ -1,8 +1,8 @@
-"""Evaluate the user's expressions again, with operations that change nothing.
+"""Evaluate the user's expressions again, using only operations without side effects.
 
 Only arithmetic and a fixed set of torch and NumPy operations are evaluated, on plain tensors and
 arrays without subclasses. No user code runs, no random number is drawn, and nothing is written.
-Outputs of modules are those kept from the latest forward.
+Outputs of modules were kept during the latest forward pass.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ _LAST_PARTS: Mapping[type[nn.Module], Callable[[Any], nn.Module | None]] = {
     nn.TransformerEncoderLayer: lambda layer: None if layer.norm_first else layer.norm2,
     nn.TransformerDecoderLayer: lambda layer: None if layer.norm_first else layer.norm3,
 }
-"""Modules of torch whose output is that of the last part that is called."""
+"""Modules of torch that return the output of the last submodule that they call."""
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size, slice, range)
 
 
 class Scope(Protocol):
-    """Names and their values at one point of the program."""
+    """Names and their values at a point in the program."""
 
     def lookup(self, name: str) -> Any:
         """Return the value of a name or dotted name, or `NOTHING`."""
@@ -103,7 +103,7 @@ class Evaluator:
 
     Args:
         outputs: outputs of modules, by identity, for modules that were called once.
-        user_call: evaluates the call of a user function or module.
+        user_call: evaluates the call to a user function or module.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Evaluator:
         return self._outputs[id(part)] if part is not None else None
 
     def _pure(self, function: ast.expr, scope: Scope) -> Callable[..., Any] | None:
-        """Return the called operation if it changes nothing and draws no random numbers."""
+        """Return the called operation if it has no side effects and draws no random numbers."""
         if isinstance(function, ast.Attribute):
             owner = self.value(function.value, scope)
             if is_array(owner) or owner in _ByIdentity(LIBRARIES):

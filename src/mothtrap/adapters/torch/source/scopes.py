@@ -1,4 +1,4 @@
-"""Values of names at one point of a function, and the statements that assigned them."""
+"""Values of names at a point in a function, and the statements that assigned them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Binding:
 
 
 class FrameScope:
-    """Names of a running function, at the time when one of its lines ran.
+    """Names of a running function, at the time when a certain line ran.
 
     Args:
         frame: frame of the function.

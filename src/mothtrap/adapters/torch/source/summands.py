@@ -64,7 +64,7 @@ def is_number(value: Any) -> bool:
 
 
 def _unknown(_node: ast.AST, _scope: Scope) -> Any:
-    """Return nothing for an earlier value: the terms are the current variables."""
+    """Return `NOTHING` for an earlier value: the terms are the current variables."""
     return NOTHING
 
 
@@ -97,7 +97,7 @@ def _of_arithmetic(node: ast.BinOp, scope: AnyScope, depth: int) -> Iterator[Sum
 
 
 def _weighs(factor: ast.expr, term: ast.expr, scope: AnyScope) -> bool:
-    """Return whether the first operand of a product is a weight, and the second one a term."""
+    """Return whether the first operand of a product is a weight, and the second operand a term."""
     if isinstance(factor, ast.Constant):
         return True
     weight = _value(factor, scope)
@@ -217,7 +217,7 @@ def _is_cut(node: ast.AST) -> bool:
 
 
 def _is_sum(node: ast.expr) -> bool:
-    """Return whether an expression may be a sum, or a multiple of one."""
+    """Return whether an expression may be a sum, or a multiple of a sum."""
     if isinstance(node, ast.Call):
         function = node.func
         if isinstance(function, ast.Attribute):

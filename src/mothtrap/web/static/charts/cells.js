@@ -1,4 +1,4 @@
-/** Cells of a heatmap: from bytes of the server to pixels of a canvas. */
+/** Cells of a heatmap: decoded from the server's bytes, and drawn as pixels of a canvas. */
 import { BAD } from "./palette.js";
 
 const HATCH = 3;
@@ -14,7 +14,7 @@ export function unpackedCells(buffer) {
   return { ...head, codes };
 }
 
-/** Cells in which a column with values covers `least` columns, where those to its right are empty. */
+/** Widen columns with values to `least` columns if the columns to their right are empty. */
 export function widened(cells, least) {
   const { columns } = cells;
   const codes = cells.codes.slice();
@@ -26,10 +26,10 @@ export function widened(cells, least) {
   return { ...cells, codes };
 }
 
-/** Draw rows of cells; every column has a pixel at least, where there are as many.
+/** Draw rows of cells; every column gets at least one pixel, if there are enough.
  * @param {ImageData} image @param {{codes: Uint8Array, columns: number, first: number}} cells
  * @param {{pixels: Uint32Array, hatch: number}} colors @param {number} rowHeight in pixels
- * @param {number} top how many pixels of all rows lie above the image */
+ * @param {number} top number of pixels of all rows above the image */
 export function paint(image, cells, colors, rowHeight, top) {
   const { width, height } = image;
   const { codes, columns, first } = cells;

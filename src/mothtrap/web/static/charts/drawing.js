@@ -1,4 +1,4 @@
-/** Draws curves, the lane of what is not finite, and marks on the canvas of a chart. */
+/** Draws curves, the lane of values that are not finite, and marks on the canvas of a chart. */
 import { color } from "./colors.js";
 import { smoothed, xOfStep } from "./scale.js";
 
@@ -6,11 +6,11 @@ const LANE = 9;
 const GLYPHS = { error: "✖", warning: "▲", info: "●", limit: "◆", crashed: "‼" };
 const [SIGN_WIDTH, RANGE_ALPHA] = [13, 0.12];
 
-/** With so many points or fewer, each is marked. */
+/** Up to this number of points, each point is marked. */
 const FEW = 60;
 
 export class Drawing {
-  /** @param {() => any} wanted what is to be drawn now */
+  /** @param {() => any} wanted what to draw now */
   constructor(wanted) { this.wanted = wanted; }
 
   /** @param {import("uplot").default} plot */
@@ -63,7 +63,7 @@ export class Drawing {
     context.globalAlpha = 0.22;
     context.fillStyle = context.strokeStyle = stroke;
     context.fill();
-    if (curve.width > 1) {  // a spike of one point is narrower than a pixel: its edge is seen
+    if (curve.width > 1) {  // a spike of one point is narrower than a pixel, so its edge is drawn
       context.globalAlpha = 0.4;
       context.lineWidth = devicePixelRatio || 1;
       context.stroke();
@@ -110,7 +110,7 @@ export class Drawing {
     this.#line(plot, curve, apart, wanted.colors[wanted.near], 2 * scale, wanted);
   }
 
-  /** Mark the points that no line joins to another; all, where there are few. */
+  /** Mark the points that no line connects to another point; if there are few points, mark all. */
   #points(plot, curve, values, apart, stroke, scale, wanted) {
     const context = plot.ctx;
     context.fillStyle = stroke;
@@ -139,7 +139,7 @@ export class Drawing {
     }
   }
 
-  /** Dashed lines: at a value, or at so many times a curve. */
+  /** Dashed lines: at a value, or at a multiple of a curve. */
   #references(plot, wanted, scale) {
     const context = plot.ctx;
     const { left, width } = plot.bbox;
@@ -215,7 +215,7 @@ export class Drawing {
     context.restore();
   }
 
-  /** Where a value lies; null where it has no place on the scale. */
+  /** Position of a value; null if it is outside the scale. */
   #y(plot, value, wanted) {
     if (!Number.isFinite(value) || (wanted.scale === "log" && value <= 0)) return null;
     return plot.valToPos(value, "y", true);
@@ -224,7 +224,7 @@ export class Drawing {
 
 const RANKS = ["crashed", "error", "limit", "warning", "info"];
 
-/** The worst mark of each step, the worst first: signs of one step would lie over each other.
+/** The worst mark of each step, the worst first: several marks of one step would overlap.
  * @param {{step: number, until?: number, severity: string}[]} marks */
 export function foremost(marks) {
   const found = new Map();
@@ -235,12 +235,12 @@ export function foremost(marks) {
   return [...found.values()].sort((one, other) => RANKS.indexOf(one.severity) - RANKS.indexOf(other.severity));
 }
 
-/** For each point of a training curve, whether steps between it and the one before were not watched.
+/** For each point of a training curve, whether steps since the previous point were not watched.
  * @param {import("../source.js").Curve} curve
- * @param {[number, number][]} gaps first and last step of each, ascending */
+ * @param {[number, number][]} gaps first and last step of each gap, ascending */
 export function breaks(curve, gaps) {
   const found = new Array(curve.count).fill(false);
-  if (!curve.name.startsWith("train/")) return found;  // an evaluation lies between two gaps
+  if (!curve.name.startsWith("train/")) return found;  // an evaluation falls between two gaps
   let gap = 0;
   for (let place = 1; place < curve.count; place += 1) {
     const [from, to] = [curve.step[place - 1] + curve.width, curve.step[place]];

@@ -1,9 +1,9 @@
-/** Runs that differ in their seed as one curve: the mean, and a band from least to greatest. */
+/** Runs that differ only in their seed as one curve: the mean, and a band from minimum to maximum. */
 
-/** Parameters that only start random generators. */
+/** Parameters that only seed random generators. */
 const SEED = /(^|[._-])(seed|random_state)s?$/i;
 
-/** A name for the group of each curve: its parameters that vary, without seeds.
+/** A name for the group of each curve: the parameters that vary, without seeds.
  * @param {any[]} curves with `parameters` @param {string} by "seed", or a parameter */
 export function groupsOf(curves, by) {
   const varying = [...new Set(curves.flatMap((curve) => Object.keys(curve.parameters)))].sort()

@@ -1,5 +1,5 @@
-/** A heatmap of rows over steps. Only the rows in sight are drawn, with one `putImageData`; the names
- * beside them are in the page. */
+/** A heatmap of rows over steps. Only visible rows are drawn, with one `putImageData`; the names
+ * next to them are elements of the page. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { paint, widened } from "./cells.js";
@@ -15,7 +15,7 @@ const MARK = 8;
  *   onHover?: (row: number, step: number) => void, onPick?: (row: number, step: number) => void,
  *   onZoom?: (from: number, to: number) => void, onSight?: (first: number, count: number) => void,
  *   keys?: (event: KeyboardEvent) => boolean, maxHeight?: number, sparse?: boolean}} props
- *   `sparse`: names may be higher than a row, and a 0 is not seen; `cells`: of `unpackedCells`, with `total` rows of which those from `first` on are there */
+ *   `sparse`: names may be higher than a row, and a 0 is invisible; `cells`: from `unpackedCells`, with `total` rows, loaded from `first` on */
 export function Heat(props) {
   const { cells, rowHeight, label, sentence, ratio = false, at = null, here = -1 } = props;
   const box = useRef(null);
@@ -39,7 +39,7 @@ export function Heat(props) {
   useEffect(() => { props.onSight?.(first, last - first); }, [first, last]);
   useLayoutEffect(() => { draw(canvas.current, cells, size, { rowHeight, height, top, ratio, faint: props.sparse }); },
     [cells, size, top, height, rowHeight, ratio]);
-  useEffect(() => {  // a row that the keyboard has gone to comes into sight
+  useEffect(() => {  // scroll to the row that the keyboard has selected
     const { scrollTop } = box.current;
     if (here < 0) return;
     if (here * rowHeight < scrollTop) box.current.scrollTop = here * rowHeight;
@@ -122,7 +122,7 @@ export function Heat(props) {
 
 const within = (place, count) => Math.min(Math.max(place, 0), count - 1);
 
-/** Draw what is in sight, at the pixels of the screen. */
+/** Draw the visible part, at the resolution of the screen. */
 function draw(canvas, cells, size, { rowHeight, height, top, ratio, faint }) {
   const width = Math.round(size.width * size.scale);
   if (!width || !height) return;

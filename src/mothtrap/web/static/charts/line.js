@@ -1,5 +1,5 @@
 /** A chart of curves: the band from minimum to maximum of each bucket, a line through the last
- * values, what is not finite in a lane of its own, and marks at findings. uPlot has the axes, the
+ * values, a separate lane for values that are not finite, and marks at findings. uPlot draws the axes, the
  * cursor and the zoom; the curves are drawn here. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
@@ -13,10 +13,10 @@ import { Drawing } from "./drawing.js";
 import { nearest, splits, xRange, yRange } from "./scale.js";
 
 const DISTRIBUTIONS = { linear: 1, log: 3, symlog: 4 };
-/** Distances of ticks where there is nothing between two numbers: 1, 2, 5, 10 ... */
+/** Distances of ticks on axes of whole numbers: 1, 2, 5, 10 ... */
 const WHOLE = Array.from({ length: 39 }, (_, place) => [1, 2, 5][place % 3] * 10 ** Math.floor(place / 3));
 const UNITS = { time: "seconds" };
-/** Axes with a value between two numbers. */
+/** Axes with fractional values. */
 const FINE = ["time", "epoch"];
 
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
@@ -25,8 +25,8 @@ const FINE = ["time", "epoch"];
  *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean,
  *   xs?: [number, number], gaps?: [number, number][], near?: boolean, saves?: any, lines?: {label: string, value: number | null,
  *   of: string, times: number}[]}} props `xs`: the ends of x; `gaps`: steps that were not watched,
- *   where lines break; `near`: names of the curves at the pointer are shown; `saves`: the
- *   component with buttons that save it; `lines`: reference lines, at a value or at so many times a curve */
+ *   where lines break; `near`: show the names of the curves at the pointer; `saves`: the
+ *   component with buttons that save it; `lines`: reference lines, at a value or at a multiple of a curve */
 export function LineChart(props) {
   const { curves, title, height = 260, marks = [], legend = true } = props;
   const unit = unitOf();
@@ -113,7 +113,7 @@ export function LineChart(props) {
   </figure>`;
 }
 
-/** The first rows and the last of what is drawn, as a table. */
+/** The first and last rows of the drawn values, as a table. */
 function ChartTable({ curves }) {
   const steps = Array.from(curves[0]?.step ?? []);
   const every = Math.max(1, Math.ceil(steps.length / 100));
@@ -125,10 +125,10 @@ function ChartTable({ curves }) {
   </table></${Scroll}>`;
 }
 
-/** With so many curves nearest to the pointer, their names are shown. */
+/** Number of curves nearest to the pointer whose names are shown. */
 const NEAR = 5;
 
-/** The curves that are nearest to a point of the chart, the nearest first. */
+/** The curves nearest to a point of the chart, the nearest first. */
 function nearestCurves(plot, curves, y) {
   const x = plot.posToVal(plot.cursor.left, "x");
   return curves.map((curve, place) => {
@@ -187,15 +187,15 @@ function options(room, height, axis, latest, drawing, move, setNear) {
   };
 }
 
-/** The ends of x: those that were asked for, else of the curves. */
+/** The ends of x: the requested ends, or else the ends of the curves. */
 const xsOf = ({ xs, curves }) => xs ?? xRange(curves);
 
-/** uPlot is given the ends of x only: what it needs for the axes. */
+/** uPlot gets only the ends of x, which it needs for the axes. */
 function dataOf(props) {
   return [xsOf(props), [null, null]];
 }
 
-/** Values of all curves at the bucket that is nearest to a step. */
+/** Values of all curves at the bucket nearest to a step. */
 export function atStep(curves, step) {
   if (step === null || step === undefined) return [];
   return curves.map((curve) => {
@@ -212,7 +212,7 @@ function badWords(bits) {
   return ["NaN", "Inf", "-Inf"].filter((_, bit) => bits & (1 << bit)).join(", ");
 }
 
-/** The first step that a mark or a value that is not finite names. */
+/** The first step with a mark or a value that is not finite. */
 export function firstBad(curves, marks) {
   const steps = marks.map((mark) => mark.step);
   for (const curve of curves) {

@@ -1,4 +1,4 @@
-/** A matrix of numbers as a picture: blue below 0, orange above; or by size, where none is below. */
+/** A matrix of numbers as a picture: blue below 0, orange above; or by size if no number is negative. */
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { number } from "../format.js";
 import { html } from "../html.js";
@@ -58,7 +58,7 @@ export function MatrixPicture({ cells, low, high, title, place }) {
 
 const shown = (value) => (value === null ? "NaN" : typeof value === "string" ? value : number(value));
 
-/** The code of a number: between the ends; of signed ones 128 is 0. */
+/** The code of a number between the ends; 128 means 0 if numbers are signed. */
 function codeOf(low, high, signed) {
   const limit = Math.max(Math.abs(low), Math.abs(high)) || 1;
   const [begin, span] = signed ? [-limit, 2 * limit] : [low, high - low || 1];

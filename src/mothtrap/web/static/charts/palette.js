@@ -5,7 +5,7 @@ import { CIVIDIS, between, isDark } from "./colors.js";
 const RATIO = [[22, 93, 177], [112, 163, 214], [226, 222, 212], [233, 150, 74], [178, 76, 2]];
 const RATIO_DARK = [[128, 190, 255], [58, 104, 158], [70, 72, 76], [168, 96, 34], [255, 166, 84]];
 const NOTHING = { light: [250, 249, 246], dark: [24, 25, 27] };
-/** The value 0: apart from the smallest number. */
+/** Color of the value 0, distinct from the smallest number. */
 const ZERO = { light: [150, 146, 138], dark: [92, 92, 96] };
 const EMPTY = { light: [255, 255, 255], dark: [29, 31, 34] };
 export const BAD = 255;
@@ -16,7 +16,7 @@ export const pixel = ([red, green, blue]) => (255 << 24 | blue << 16 | green << 
 
 /** The color of each code, and the two of what is not finite.
  * @param {boolean} ratio whether codes stand for ratios
- * @param {boolean} faint whether 0 is as good as nothing, as a share of 0 is */
+ * @param {boolean} faint whether 0 means nothing, as a share of 0 does */
 export function palette(ratio, faint = false, dark = isDark()) {
   const scheme = dark ? "dark" : "light";
   const stops = ratio ? (dark ? RATIO_DARK : RATIO) : CIVIDIS;

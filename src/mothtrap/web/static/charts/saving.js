@@ -9,7 +9,7 @@ import { even, smoothed, splits } from "./scale.js";
 const [WIDTH, HEIGHT] = [900, 420];
 const EDGE = { left: 80, right: 20, top: 30, bottom: 40 };
 
-/** The canvas as it is seen, on the color of the page. */
+/** The visible canvas, on the background color of the page. */
 export function savePng(plot, title) {
   const { width, height } = plot.ctx.canvas;
   const copy = document.createElement("canvas");
@@ -21,14 +21,14 @@ export function savePng(plot, title) {
   copy.toBlob((blob) => save(blob, `${title}.png`));
 }
 
-/** Every point that is drawn; a point of several steps has the least, greatest and last value. */
+/** Every drawn point; a point of several steps has the minimum, maximum and last value. */
 export function csvOf(curves) {
   const rows = curves.flatMap((curve) => Array.from({ length: curve.count }, (_, place) =>
     [curve.name, curve.step[place], curve.width, curve.last[place], curve.min[place], curve.max[place]]));
   return ["curve,step,steps_in_point,last,min,max", ...rows.map((row) => row.map(quoted).join(","))].join("\r\n");
 }
 
-/** A cell of a CSV file; a text that a spreadsheet would take for a formula becomes a text again. */
+/** A cell of a CSV file; a text that a spreadsheet would read as a formula is escaped. */
 function quoted(value) {
   if (typeof value === "number") return String(value);
   const safe = /^[=+@-]/.test(value) ? `'${value}` : value;

@@ -1,6 +1,6 @@
-/** Ranges of charts, and where a step lies in a curve. */
+/** Ranges of charts, and positions of steps in curves. */
 
-/** The first place whose x is not below. @param {ArrayLike<number>} xs @param {number} x */
+/** The first index whose value is not below `x`. @param {ArrayLike<number>} xs @param {number} x */
 export function placeOf(xs, x) {
   let low = 0;
   let high = xs.length;
@@ -12,7 +12,7 @@ export function placeOf(xs, x) {
   return low;
 }
 
-/** The place that is nearest, -1 in an empty curve. */
+/** The nearest index; -1 for an empty curve. */
 export function nearest(xs, x) {
   const after = placeOf(xs, x);
   if (after === 0) return xs.length ? 0 : -1;
@@ -35,7 +35,7 @@ export function xRange(curves) {
 
 /** The range of y: of everything, or with `robust` from the 1st to the 99th of 100 values.
  * @param {import("../source.js").Curve[]} curves @param {string} kind linear, log or symlog
- * @param {boolean} robust @param {number[]} also values that must be in sight */
+ * @param {boolean} robust @param {number[]} also values that must be visible */
 export function yRange(curves, kind, robust, also = []) {
   const values = also.filter((value) => Number.isFinite(value) && (kind !== "log" || value > 0));
   for (const curve of curves) {
@@ -57,7 +57,7 @@ export function yRange(curves, kind, robust, also = []) {
   return [low - room, high + room];
 }
 
-/** Whether values are positive and three powers of ten apart: then a linear chart shows nothing. */
+/** Return whether values are positive and span three powers of ten, so that a linear chart is useless. */
 export function isSpread(curves) {
   let [low, high] = [Infinity, -Infinity];
   for (const curve of curves) {
@@ -67,7 +67,7 @@ export function isSpread(curves) {
   return low > 0 && high / low > 1000;
 }
 
-/** x of a step, as a curve has it; the step itself where there is none. */
+/** x of a step in a curve; the step itself if the curve does not have it. */
 export function xOfStep(curves, step) {
   const curve = curves.reduce((best, each) => (each.count > (best?.count ?? 0) ? each : best), null);
   if (!curve) return step;
@@ -78,7 +78,7 @@ export function xOfStep(curves, step) {
   return curve.x[after - 1] + share * (curve.x[after] - curve.x[after - 1]);
 }
 
-/** Exponential smoothing that begins anew after what is not finite; of logarithms on such a scale.
+/** Exponential smoothing that restarts after values that are not finite; of logarithms on a log scale.
  * @param {ArrayLike<number>} values @param {number} weight 0 to 1 @param {boolean} log */
 export function smoothed(values, weight, log = false) {
   let level = NaN;
@@ -93,8 +93,8 @@ export function smoothed(values, weight, log = false) {
 
 const MOST_TICKS = 7;
 
-/** Where the ticks of a logarithmic axis are: powers of ten, every so many; within one power 1, 2, 5.
- * A range without two of these gets ticks at equal distances.
+/** Ticks of a logarithmic axis: every n-th power of ten; within one power 1, 2, 5.
+ * A range with fewer than two such ticks gets ticks at equal distances.
  * @param {string} kind log or symlog */
 export function splits(kind, low, high) {
   const found = logarithmic(kind, low, high);

@@ -1,4 +1,4 @@
-/** A curve as small as a word. Its numbers are printed as text, so it is not read aloud. */
+/** A curve the size of a word. Its numbers are on the page as text, so screen readers skip it. */
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { color } from "./colors.js";
@@ -20,7 +20,7 @@ export function Spark({ curve, mark }) {
   return html`<canvas ref=${canvas} class="spark" width=${WIDTH} height=${HEIGHT} aria-hidden="true" />`;
 }
 
-/** Logarithmic where all values are positive: what goes wrong does so by powers. */
+/** Logarithmic if all values are positive, because losses that go wrong change by powers of ten. */
 function draw(context, curve, mark) {
   const values = Array.from(curve.last).filter(Number.isFinite);
   if (!values.length) return;

@@ -1,4 +1,4 @@
-/** Desktop notices of findings that come while the job runs and the page is open. */
+/** Desktop notices of findings that appear while the job runs and the page is open. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { findingsAnswer, runAnswer, unitOf } from "../data.js";
 import { named, number } from "../format.js";
@@ -7,7 +7,7 @@ import { run } from "../state.js";
 
 const isKnown = () => typeof Notification !== "undefined";
 
-/** A button that asks for permission; once it is given, new errors and warnings are notices. */
+/** A button that asks for permission; afterwards, new errors and warnings are shown as notices. */
 export function Alerts() {
   const [permission, setPermission] = useState(isKnown() ? Notification.permission : "denied");
   const heard = useRef({ run: "", known: null });

@@ -1,4 +1,4 @@
-/** Buttons that ask the server for a change, and say what came of it. */
+/** Buttons that request a change from the server, and show the result. */
 import { useState } from "preact/hooks";
 import { source, ticks } from "../data.js";
 import { html } from "../html.js";

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { html } from "../html.js";
 import { Notice } from "./basics.js";
 
-/** Loads the parts, by name; the page sets it, as only it knows their address. */
+/** Loads the parts by name; set by the page, because only the page knows their address. */
 export const loader = { load: () => Promise.reject(new Error("not set")) };
 
 const deep = signal({ parts: {}, problem: "" });

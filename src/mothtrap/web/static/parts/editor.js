@@ -1,4 +1,4 @@
-/** Opens a line of the script in an editor, by an address that the editor has registered. */
+/** Opens a line of the script in an editor, with a URL scheme that the editor has registered. */
 import { signal } from "@preact/signals";
 import { runAnswer } from "../data.js";
 import { html } from "../html.js";
@@ -18,7 +18,7 @@ function choose(name) {
   keep("editor", name);
 }
 
-/** The address of a line; "" where the file is not known. @param {string} location file:line */
+/** The address of a line; "" if the file is unknown. @param {string} location file:line */
 function addressOf(location, folder) {
   const [, file, line] = /^(.+):(\d+)$/.exec(location) ?? [];
   if (!file || (!file.startsWith("/") && !folder)) return "";

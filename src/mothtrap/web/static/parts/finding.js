@@ -5,18 +5,18 @@ import { html } from "../html.js";
 import { Scroll, useJson } from "./basics.js";
 import { Status } from "./status.js";
 
-/** A text whose words between backticks are code. @param {{text: string}} props */
+/** A text in which words between backticks are code. @param {{text: string}} props */
 export function Prose({ text }) {
   return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
 }
 
-/** What a finding says, as a sentence; a name at its beginning stays as it is. */
+/** The message of a finding as a sentence; a name at its beginning is not capitalized. */
 export function Said({ finding }) {
   const named = finding.layers.some((layer) => finding.message.startsWith(layer));
   return html`<p class=${named ? "said" : "said sentence"}><${Prose} text=${finding.message} /></p>`;
 }
 
-/** The first layers of a finding; a number alone is no name. @param {any} finding @param {number} most */
+/** The first layers of a finding; a number alone is not a name. @param {any} finding @param {number} most */
 export function layersOf(finding, most) {
   const layers = finding.layers.slice(0, most);
   const word = /^[\d.]+$/.test(layers[0]) ? (layers.length > 1 ? "layers " : "layer ") : "";
@@ -41,7 +41,7 @@ export function Where({ finding, sure = false }) {
 }
 
 /** The name of a finding. @param {{finding: any, level?: number, severity?: string}} props severity:
- * that of a story, which may be worse than that of its root */
+ * the severity of a story, which may be worse than the severity of its root */
 export function Title({ finding, level = 2, severity = finding.severity }) {
   const text = html`<${Status} of=${severity} quiet />${" "}${named(finding)}
     ${" "}<small>${finding.code}</small>`;

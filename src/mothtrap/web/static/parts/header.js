@@ -1,4 +1,4 @@
-/** The head of every view: which run, is it alive, and the way to the other views. */
+/** The head of every view: the run, whether it is alive, and links to the other views. */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { connection, problems, runAnswer, seen } from "../data.js";
@@ -11,7 +11,7 @@ import { Status } from "./status.js";
 import { Theme } from "./theme.js";
 import { watchedSteps } from "./watched.js";
 
-/** The step before which the workers have agreed to stop, once they have. */
+/** The step before which the workers have agreed to stop, if they have agreed. */
 const stopping = signal(null);
 
 export function Header() {
@@ -36,7 +36,7 @@ export function Header() {
   </header>`;
 }
 
-/** State, step, pace and the age of the last step; counts on between two events. */
+/** State, step, pace and the age of the last step; keeps counting between two events. */
 function Alive() {
   const [, tick] = useState(0);
   const about = runAnswer.value.value;
@@ -63,7 +63,7 @@ function Alive() {
     <${Job} about=${about} state=${now.state} />`;
 }
 
-/** What is asked of the job: a snapshot, and its end, which is asked for, agreed on, and then there. */
+/** Requests to the job: a snapshot, and its end, which is requested, then agreed on, then reached. */
 function Job({ about, state }) {
   const agreed = stopping.value?.run === run.value ? stopping.value.message : "";
   if (state !== "running") {

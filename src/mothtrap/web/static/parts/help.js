@@ -8,7 +8,7 @@ export function Help() {
   const box = useRef(null);
   useEffect(() => {
     if (!help.value) return box.current?.close();
-    box.current?.showModal();  // which goes to the first button, at the end of the list
+    box.current?.showModal();  // it scrolls to the first button, at the end of the list
     box.current?.scrollTo(0, 0);
     return undefined;
   }, [help.value]);

@@ -4,7 +4,7 @@ import { number } from "../format.js";
 import { html } from "../html.js";
 
 /** @param {{low: number, high: number, ratio?: boolean, of: string, zero?: boolean,
- *   middle?: string, ends?: [string, string]}} props `middle`: what the color between is */
+ *   middle?: string, ends?: [string, string]}} props `middle`: meaning of the middle color */
 export function Legend({ low, high, ratio = false, of, zero = true, middle = "", ends }) {
   const [from, to] = ends ?? [number(low), number(high)];
   return html`<p class="heat-legend"><span>${of}</span> <span>${from}</span>

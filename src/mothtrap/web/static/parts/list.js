@@ -1,11 +1,11 @@
-/** A list of any length: only the rows in sight are in the page. */
+/** A list of any length: only visible rows are in the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 
 const ROOM = 6;
 
 /** Rows of one height. @param {{count: number, rowHeight: number, row: (place: number) => unknown,
- *   label: string, stick?: boolean, role?: string}} props `stick`: stays at the end as rows come */
+ *   label: string, stick?: boolean, role?: string}} props `stick`: stays at the end as rows are added */
 export function Rows({ count, rowHeight, row, label, stick = false, role = "log" }) {
   const box = useRef(null);
   const [top, setTop] = useState(0);
@@ -19,7 +19,7 @@ export function Rows({ count, rowHeight, row, label, stick = false, role = "log"
   useEffect(() => {
     if (stick && atEnd.current) box.current.scrollTop = count * rowHeight;
   }, [count, stick, height]);
-  const scrolled = (event) => {  // may come once the list has gone: the ref is empty then
+  const scrolled = (event) => {  // may arrive after the list was removed: then the ref is empty
     const { scrollTop, clientHeight } = event.currentTarget;
     atEnd.current = scrollTop + clientHeight >= count * rowHeight - 2 * rowHeight;
     setTop(scrollTop);

@@ -11,7 +11,7 @@ const SIGNS = {
 /** The shape alone, for the title of the tab. @param {string} of */
 export const sign = (of) => SIGNS[of]?.[0] ?? "";
 
-/** @param {{of: string, word?: string, quiet?: boolean}} props `quiet`: the word is for readers only */
+/** @param {{of: string, word?: string, quiet?: boolean}} props `quiet`: the word is for screen readers only */
 export function Status({ of, word, quiet }) {
   const [sign, known] = SIGNS[of] ?? ["●", of];
   const text = word || known;

@@ -1,4 +1,4 @@
-/** The colors of the page: those of the system, light, or dark; the browser keeps the choice. */
+/** The colors of the page: as in the system, light, or dark; the browser stores the choice. */
 import { useState } from "preact/hooks";
 import { colorsChanged } from "../charts/colors.js";
 import { html } from "../html.js";
@@ -15,7 +15,7 @@ function show(theme) {
 
 show(keptTheme());
 
-/** A button that goes to the next theme. */
+/** A button that switches to the next theme. */
 export function Theme() {
   const [theme, setTheme] = useState(keptTheme);
   const change = () => {

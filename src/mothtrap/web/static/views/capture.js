@@ -30,7 +30,7 @@ export function CaptureMore() {
     <p role="status" class=${said.bad ? "problem" : "muted"}>${said.text}</p></details>`;
 }
 
-/** How more of a tensor is captured: of a running job by a command, in a new run by its settings.
+/** How to capture more of a tensor: in a running job with a command, in a new run with settings.
  * @param {{tensor: string, options: string, settings: string[]}} props */
 export function HowToCapture({ tensor, options, settings }) {
   const about = runAnswer.value.value;

@@ -9,7 +9,7 @@ import { RuleOfThis } from "./limit.js";
 
 const shown = (found) => (found === null || found === undefined ? "" : number(found));
 
-/** What is read aloud of a cell. */
+/** The text that screen readers read for a cell. */
 export function spokenCell(cell) {
   const text = cell.bad ? "not finite" : cell.value === null ? "not captured" : number(cell.value);
   return `${cell.tensor} at step ${number(cell.begin)}: ${text}`;

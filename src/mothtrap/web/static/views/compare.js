@@ -1,4 +1,4 @@
-/** Compare: where do two runs diverge? Up to five, each against the first. */
+/** Compare: where do runs diverge? Up to five runs, each compared with the first. */
 import { useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
@@ -50,7 +50,7 @@ export function Choice({ others, search = "query" }) {
     ${answer.value && html`<${TickList} names=${filtered(names, value(search))} ticked=${others} toggle=${toggle} label="Runs" />`}`;
 }
 
-/** The first difference to each other run. */
+/** The first difference from each other run. */
 function First({ found }) {
   return found.differences.map((each, place) => html`<section key=${place} class="verdict ${each.same ? "ok" : "warning"}"
       aria-label="First divergence of ${found.runs[place + 1]}">
@@ -107,7 +107,7 @@ function Metrics({ found }) {
 
 const CHANGES = { "+": "added", "-": "removed", "@": "muted" };
 
-/** Lines of the script that differ from those of the first run. */
+/** Lines of the script that differ from the script of the first run. */
 function Code({ found }) {
   return html`<section><h2>Code</h2>${found.code.map((files, place) => {
     const other = found.runs[place + 1];
@@ -150,7 +150,7 @@ function Overlaid({ runs }) {
       height=${240} scale=${value("scale", "linear")} at=${whole(value("at"))} onAt=${(step) => change({ at: step })} />`}</section>`;
 }
 
-/** A statistic in the first run over that in another, for every tensor that both have. */
+/** Ratio of a statistic in the first run to the same statistic in another, for each common tensor. */
 function Ratio({ runs }) {
   const names = useNames();
   const [sight, setSight] = useState({ first: 0, count: 30 });

@@ -53,7 +53,7 @@ export function Curves() {
     </div>`;
 }
 
-/** Without a choice: scalars of the training, losses first, then the machine. */
+/** The default choice: training scalars, losses first, then machine metrics. */
 function usual(names, losses) {
   if (!names) return losses;
   const scalars = [...names.scalars].sort(byUse).filter((name) => !PLUMBING.test(name));
@@ -79,7 +79,7 @@ function unitOf(name) {
   return mode === "fact" ? what : what.split(":")[0].replace(/^(train|eval)\./, "");
 }
 
-/** One chart: its curves, how they are drawn, and what can be done with it. */
+/** One chart: its curves, its options, and its actions. */
 function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
   const answer = useSeries({ name: names, ...wish, px: height > 300 ? 1200 : 600 });
   const curves = answer.value?.curves ?? [];
@@ -100,7 +100,7 @@ function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
       ${width(curves) && html`<p class="muted">${width(curves)}</p>`}`}</section>`;
 }
 
-/** Automatic: logarithmic where values are positive and three powers of ten apart. */
+/** Automatic: logarithmic if values are positive and span three powers of ten. */
 const scaleOf = (asked, curves) => (asked !== "auto" ? asked : isSpread(curves) ? "log" : "linear");
 
 /** Units whose charts come first; the browser keeps them for all runs. */
@@ -131,10 +131,10 @@ function valueAt(curve) {
 const titleOf = (curves) => (curves.length === 1 ? shortCurve(curves[0].name)
   : counted(curves.length, "curve"));
 
-/** Whether a point stands for several values of a step. */
+/** Return whether a point combines several values of a step. */
 const hasBatches = ({ name, min, max }) => name.startsWith("eval/") && min.some((low, at) => low < max[at]);
 
-/** How many steps a point stands for, or what its band is. */
+/** The number of steps that a point combines, or the meaning of its band. */
 function width(curves) {
   const widest = Math.max(...curves.map((curve) => curve.width));
   return widest > 1 ? `Each point covers ${widest} steps. The line shows the last value, the band the ` +
@@ -184,14 +184,14 @@ function Choice({ names, chosen, toggle }) {
     ${!kind && html`<p class="muted">No statistics of tensors were captured.</p>`}`;
 }
 
-/** Names that a search matches: words, with * for anything. */
+/** Names that match a search: words, with * for any text. */
 export function filtered(names, query) {
   if (!query) return names;
   const words = query.toLowerCase().split(/\s+/).filter(Boolean).map((word) => word.split("*"));
   return names.filter((name) => words.every((parts) => inOrder(name.toLowerCase(), parts)));
 }
 
-/** Whether parts follow one another in a text: no search of an address takes long. */
+/** Return whether parts occur in order in a text; a search from an address never takes long. */
 function inOrder(text, parts) {
   let at = 0;
   for (const part of parts) {

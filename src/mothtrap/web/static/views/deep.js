@@ -1,4 +1,4 @@
-/** The views that look deeper; they are loaded when the first of them is opened. */
+/** The detailed views; they are loaded when the first of them is opened. */
 import { paint, unpackedCells } from "../charts/cells.js";
 import { palette } from "../charts/palette.js";
 import { Check } from "./check.js";

@@ -82,7 +82,7 @@ function Detail({ told, found }) {
   </article>`;
 }
 
-/** What someone has said of the finding, and buttons to say it. */
+/** Labels that someone gave the finding, and buttons that add labels. */
 function Marks({ finding, mark }) {
   const controls = runAnswer.value.value?.controls ?? [];
   const body = { finding: finding.fingerprint };
@@ -137,7 +137,7 @@ function EvidenceChart({ told }) {
 
 const MOST_STEPS = 24;
 
-/** Which ranks hold equal weights, at the compared steps around the first difference. */
+/** Which ranks have equal weights, at the compared steps around the first difference. */
 function Ranks({ ranks }) {
   if (!ranks) return null;
   const differs = ranks.steps.map((_, place) => new Set(ranks.groups.map((row) => row[place])
@@ -154,7 +154,7 @@ function Ranks({ ranks }) {
           shown(ranks.groups[row][place])}</td>`)}</tr>`)}</tbody></table></${Scroll}>`;
 }
 
-/** Ways from a finding to its layer, its tensor, and its samples. */
+/** Links from a finding to its layer, its tensor, and its samples. */
 function Links({ told }) {
   const { finding, tensor } = told;
   const about = runAnswer.value.value;

@@ -1,4 +1,4 @@
-/** Layers: where in the network, and when. One statistic of all tensors over steps. */
+/** Layers: shows where in the network, and when. One statistic of all tensors over steps. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
@@ -42,7 +42,7 @@ function Plane({ names, kinds }) {
   const scale = value("scale", "log");
   const [from, to] = useZoom();
   const [sight, setSight] = useState({ first: 0, count: 30 });
-  const [room, setRoom] = useState(0);  // 0 = not measured so far
+  const [room, setRoom] = useState(0);  // 0 = not measured yet
   const [hover, setHover] = useState(null);
   const [table, setTable] = useState(false);
   const plane = useRef(null);
@@ -68,7 +68,7 @@ function Plane({ names, kinds }) {
   const shown = hover ?? (path ? { row: path, at: at ?? lastStep(cells) } : null);
   const cell = useJson("cell", shown && { ...wish, ...shown }, cells?.columns);
   const trial = useTrial();
-  const aloud = useRef(null);  // where the keyboard has gone, until its number was read
+  const aloud = useRef(null);  // the cell that the keyboard selected, until its value was read
   useEffect(() => {
     const [found, to] = [cell.value, aloud.current];
     if (!found || !to || found.path !== to.path || to.step < found.begin || to.step >= found.end) return;
@@ -121,7 +121,7 @@ const lastStep = (cells) => (cells ? cells.begin + (cells.columns - 1) * cells.w
 const widthOf = (cells) => (cells.width > 1 ? `Each column covers ${cells.width} steps and shows the value `
   + "farthest from 0." : "Each step is a column.");
 
-/** The first step at which a cell in sight is not finite, or at which a finding begins. */
+/** The first step at which a visible cell is not finite, or at which a finding begins. */
 function firstBad(cells) {
   let first = cells.columns;
   for (let place = 0; place < cells.codes.length; place += 1) {
@@ -169,7 +169,7 @@ export function Sign({ row }) {
   return worst && html`<i class="status ${worst}" title=${worst}>${worst === "error" ? "✖" : "▲"}</i>`;
 }
 
-/** The worst severity of the findings that name a tensor, its module, or what is below. */
+/** The worst severity of the findings that name a tensor, its module, or a submodule. */
 function severityOf(row) {
   let worst = "";
   for (const finding of problems()) {
@@ -194,7 +194,7 @@ function Below({ from, to, cells, at, extra }) {
     onZoom=${(first, end) => change({ from: first, to: end }, false)} /></div>`;
 }
 
-/** The numbers of the rows in sight at one step. */
+/** The numbers of the visible rows at one step. */
 function StepTable({ wish, at, sight, stat }) {
   const found = useJson("column", { ...wish, at, first: sight.first, rows: sight.count }, ticks.step.value);
   if (!found.value) return html`<${Notice} found=${found} what="the numbers" />`;

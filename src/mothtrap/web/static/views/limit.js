@@ -8,7 +8,7 @@ import { change, value } from "../state.js";
 
 const SHOWN = 8;
 
-/** What the address says of a rule; null where it says nothing. */
+/** The rule in the address; null if there is no rule. */
 export function condition() {
   const found = { name: value("of"), side: value("side", "above"), limit: value("limit"),
     for_steps: value("for", "1") };

@@ -12,7 +12,7 @@ import { change, run, value } from "../state.js";
 
 const MOST = 10_000;
 const HEIGHT = 19;
-/** Lines that are wrapped have no common height, so all of them are in the page. */
+/** Wrapped lines have different heights, so all of them are in the page. */
 const MOST_WRAPPED = 2000;
 
 /** @param {string[]} lines */

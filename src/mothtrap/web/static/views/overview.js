@@ -31,7 +31,7 @@ export function Overview() {
     </div>`;
 }
 
-/** The stories that are worse than notes. */
+/** The stories with a severity above note. */
 export const bad = (found) => found.stories.filter((story) => story.severity !== "info");
 
 function Verdict({ about, found }) {
@@ -64,7 +64,7 @@ function Verdict({ about, found }) {
   </section>`;
 }
 
-/** The problems that do not open the verdict, each in a line. */
+/** The problems that are not at the head of the verdict, one per line. */
 function Others({ of, found, unit }) {
   return of.length > 0 && html`<h2 class="small">Other problems</h2>
     <ul class="others">${of.slice(0, 4).map(({ root, severity }) => {
@@ -94,7 +94,7 @@ function Outcome({ about, found }) {
   </section>`;
 }
 
-/** The head of a verdict and what is left of it: "(45 rules ok)" is no heading. */
+/** The head of a verdict and the rest: "(45 rules ok)" is not part of the heading. */
 function headed(about, isBad) {
   if (about.state === "crashed") {
     return [`The job crashed${after(about)}`, isBad ? about.end_of_job : about.verdict];
@@ -128,7 +128,7 @@ function Watched({ about, after = "" }) {
     short to observe within the overhead budget.</p>`;
 }
 
-/** What the guard did with steps that were not sound. */
+/** What the guard did with faulty steps. */
 function Guarded({ about }) {
   return about.guarded.map((line) => html`<p class="sentence" key=${line}>${line}</p>`);
 }
@@ -140,7 +140,7 @@ function Traceback({ about }) {
       about.traceback.trimEnd()}</code></pre></${Scroll}></section>`;
 }
 
-/** The last lines that the job wrote: of a crash they say the most. */
+/** The last lines that the job wrote, which explain a crash best. */
 function OutputEnd({ traceback }) {
   const found = useJson("logs", { after: -1, lines: LAST_LINES });
   const isKnown = (line) => traceback?.includes(line.trim()) || line.startsWith("mothtrap:");
@@ -153,7 +153,7 @@ function OutputEnd({ traceback }) {
 
 const DEBUG = "python -m pdb -c continue ";
 
-/** The next command: a replay; of a crash without one, the debugger at the exception. */
+/** The next command: a replay; for a crash without a replay, the debugger at the exception. */
 function Next({ about }) {
   const plain = about.state === "crashed" && about.workers.length < 2 && /^python [^-]\S*\.py( |$)/.test(about.command);
   const text = about.replay || (plain ? about.command.replace("python ", DEBUG) : `mothtrap show ${about.called}`);
@@ -237,9 +237,9 @@ function Worst({ found, unit }) {
   </section>`;
 }
 
-/** The last value of a curve; NaN where the last bucket has no number. */
+/** The last value of a curve; NaN if the last bucket has no number. */
 const lastOf = (curve) => (curve.count ? curve.last[curve.count - 1] : NaN);
-/** What the job took of its machine. */
+/** The job's use of its machine. */
 function Machine({ rows }) {
   if (!rows.length) return null;
   return html`<section><h2>Machine</h2><table class="rules">
@@ -248,7 +248,7 @@ function Machine({ rows }) {
       <td>${row.last}</td><td>${row.median}</td><td>${row.most}</td></tr>`)}</tbody></table></section>`;
 }
 
-/** The workers of a job of several: how many were seen, then those in trouble first. */
+/** The workers of a job with several: their number, then a list with troubled workers first. */
 function Workers({ crew }) {
   if (!crew) return null;
   return html`<section><h2>Workers</h2><p>${crew.coverage}</p>

@@ -14,7 +14,7 @@ const SPREAD = 100;
 
 const isOdd = (value) => ["NaN", "Infinity", "-Infinity"].includes(String(value));
 
-/** The axis of a column; logarithmic where the values are positive and far apart.
+/** The axis of a column; logarithmic if the values are positive and far apart.
  * @param {any[]} rows @param {string} id @returns {Axis} */
 export function axisOf(rows, id) {
   const title = id.slice(id.indexOf(".") + 1);

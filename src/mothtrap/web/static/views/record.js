@@ -1,4 +1,4 @@
-/** Record: what was run by whom, with which parameters and data, and what the script has logged. */
+/** Record: who ran what, with which parameters and data, and what the script logged. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { runAnswer, source, ticks } from "../data.js";
 import { number, counted } from "../format.js";
@@ -28,7 +28,7 @@ export function Record() {
         <${Metrics} of=${found.told.metrics} /></div></div>`}`;
 }
 
-/** The latest version of each thing. @param {any[]} items */
+/** The latest version of each item. @param {any[]} items */
 export function newest(items) {
   return [...new Map(items.map((item) => [`${item.kind} ${item.name}`, item])).values()];
 }
@@ -102,7 +102,7 @@ function Content({ item }) {
   return html`<${Read} item=${item} />`;
 }
 
-/** A figure in a sandbox. One that runs code is started by a click. A picture says how high it is. */
+/** A figure in a sandbox. A figure that runs code is started by a click. A picture reports its height. */
 export function Figure({ item }) {
   const form = String(item.about.format ?? "");
   const [on, setOn] = useState(STATIC.has(form));

@@ -16,7 +16,7 @@ export function Runs() {
   const begin = Number(value("begin", "0")) || 0;
   const sort = value("sort");
   const answer = usePage(begin, query, sort);
-  const page = useKept(answer.value?.page, "runs");  // the last one stays while the next is read
+  const page = useKept(answer.value?.page, "runs");  // the last page stays while the next is read
   const columns = chosenColumns(page?.columns ?? []);
   const ticked = values("tick");
   return html`<h1>Runs ${page && html`<small>${page.folder}</small>`}</h1>
@@ -66,7 +66,7 @@ function Options({ query }) {
         <td class="number">${row.p.toPrecision(2)}</td></tr>`)}</tbody></table>`}</details>`;
 }
 
-/** A page of runs; what the server had no time to read is asked for again. */
+/** A page of runs; runs that the server had no time to read are requested again. */
 function usePage(begin, query, sort) {
   const [round, setRound] = useState(0);
   const answer = useAnswer((signal) => source.runs(begin, query, signal, sort), `${begin} ${sort} ${query}`,
@@ -80,7 +80,7 @@ function usePage(begin, query, sort) {
 const OWN = { state: "State", run: "Run", verdict: "Verdict", steps: "Steps", started: "Started" };
 const SHOWN = 3;
 
-/** The columns of the address; else some metrics and parameters that differ between runs.
+/** The columns in the address, or else some metrics and parameters that differ between runs.
  * @param {{id: string, runs: number, varies: boolean}[]} columns */
 function chosenColumns(columns) {
   const asked = values("column");
@@ -99,7 +99,7 @@ function cellOf(row, id) {
   return typeof found === "number" ? number(found) : String(found);
 }
 
-/** A heading that sorts by its column, then the other way round. */
+/** A heading that sorts by its column, then in reverse. */
 function Sorted({ id, title, of = "" }) {
   const now = value("sort");
   const order = now === id ? "ascending" : now === `-${id}` ? "descending" : undefined;
@@ -151,7 +151,7 @@ function Table({ rows, ticked, columns }) {
       <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></${Scroll}>`;
 }
 
-/** The sign of a verdict: a crash is worse than a warning. */
+/** The symbol of a verdict: a crash is worse than a warning. */
 function signOf(row) {
   if (row.pending) return "pending";
   const { severity, state } = row;

@@ -36,7 +36,7 @@ export function Samples() {
       <div><${Replay} found=${found} at=${at} done=${() => setReplays(replays + 1)} /></div></div>`}`;
 }
 
-/** The step at which the worst story begins; null in a run without one. */
+/** The step at which the worst story begins; null if the run has no story. */
 function firstBad() {
   const found = findingsAnswer.value.value;
   const story = found?.stories.find((each) => each.severity !== "info");

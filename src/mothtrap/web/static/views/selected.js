@@ -1,4 +1,4 @@
-/** Selected runs: one scalar of all of them, colored or joined by a parameter, and what is done to all. */
+/** Selected runs: one scalar of all of them, colored or joined by a parameter, and actions for all of them. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cividis, runColor, seriesColor } from "../charts/colors.js";
 import { groupsOf, joinedCurves } from "../charts/groups.js";
@@ -10,7 +10,7 @@ import { Notice, useAnswer, useKept } from "../parts/basics.js";
 import { Pick, PickRange } from "../parts/choices.js";
 import { change, href, spoken, value } from "../state.js";
 
-/** With so many curves the outliers of one would hide the others. */
+/** With this many curves, the outliers of one curve would hide the others. */
 const MANY = 20;
 
 export function Compared({ names }) {

@@ -55,7 +55,7 @@ function One({ kind, name, statistics }) {
   const wish = { tensor: `${kind}:${name}`, at, worker: value("worker"), mode: value("mode") };
   const facts = useJson("tensor", wish, ticks.step.value);
   const found = useKept(facts.value, `${kind}:${name} ${wish.worker}`);
-  const [total, setTotal] = useState(null);  // rows of the distribution; null = not known so far
+  const [total, setTotal] = useState(null);  // rows of the distribution; null = not known yet
   const bare = total === 0 && found !== null && found.raw_step === null;
   return html`<h2 class="name">${name} <small>${kind.replaceAll("_", " ")}</small></h2>
     <${Notice} found=${{ ...facts, value: found }} what="the tensor" />
@@ -70,7 +70,7 @@ function One({ kind, name, statistics }) {
       ${bare ? html`<${Bare} tensor=${wish.tensor} />` : html`<${TensorValues} found=${found} wish=${wish} />`}`}`;
 }
 
-/** What a run keeps of a tensor by default, and how to get more. */
+/** What a run stores of a tensor by default, and how to capture more. */
 function Bare({ tensor }) {
   return html`<section><h3>Distribution and values</h3>
     <${Empty}>Only statistics of this tensor were captured.</${Empty}>
@@ -108,7 +108,7 @@ function Distribution({ wish, at, onTotal, isShown }) {
         ? `; each column covers ${cells.width} steps and shows the largest share` : ""}. ${cells.note} <${AllSteps} /></p>`}</section>`;
 }
 
-/** Names of bands stand where there is room, those that are special always. */
+/** Names of bands are shown where there is room; names of special bands are always shown. */
 function labelOf(bands, place, every) {
   const band = bands[place];
   if (band.sort === "bad" || band.sort === "zero") return html`<b>${band.label}</b>`;
