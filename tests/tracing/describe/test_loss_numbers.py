@@ -43,6 +43,20 @@ def test_confusion_is_labels_against_predictions() -> None:
     assert loss_numbers.sample(BINARY, [], columns=False).confusion == (1, 0, 1, 1)
 
 
+def test_contradicted_labels_of_the_surest_quarter() -> None:
+    sure, unsure = [0.9, 0.05, 0.05], [0.3, 0.4, 0.3]
+    probability_RK = np.array([sure, unsure, sure, unsure, sure, unsure, unsure, unsure])
+    assert loss_numbers.surest(probability_RK, np.array([0, 2, 1, 2, 0, 2, 2, 2])) == (2, 1)
+    assert loss_numbers.surest(probability_RK[:3], np.array([1, 1, 1])) is None
+    ignored = np.array([-100, 1, 1, 1, 0, 1, 1, 1])
+    assert loss_numbers.surest(probability_RK, ignored) == (1, 1)
+    column_R1 = np.array([[0.9], [0.1], [0.05], [0.6]])
+    assert loss_numbers.surest(column_R1, np.array([1, 0, 1, 1])) == (1, 1)
+    assert loss_numbers.sample(CLASSES, [], columns=False).surest == (1, 0)
+    by_label = called(np.zeros((4, 2)), np.full((4, 2), 0.2), "binary_cross_entropy", classes=2)
+    assert loss_numbers.sample(by_label, [], columns=False).surest is None
+
+
 def test_targets_outside_of_the_last_operation_are_counted() -> None:
     found = loss_numbers.sample(squared([0.5, 3.0, -1.0, 1.0], ("sigmoid",)), [], columns=False)
     assert found.outside_share == 0.5

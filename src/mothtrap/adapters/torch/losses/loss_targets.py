@@ -27,7 +27,13 @@ from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.describe import next_tokens
-from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
+from mothtrap.tracing.describe.loss_numbers import (
+    MAX_CONFUSED,
+    MAX_TARGETS,
+    RANGES,
+    TOLERANCE,
+    surest,
+)
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
 
 Array = npt.NDArray[Any]
@@ -205,6 +211,7 @@ def _described(
     counted = target if ignored is None else target[target != ignored]
     finite = counted.double() if hard else counted.double()[counted.isfinite()]
     found = _telling_columns(forward.inputs, target) if columns else None
+    confusion = None if any(map(are_tokens, forward.inputs)) else _confusion(term, target)
     return TargetSample(
         dtype=type_name(target.dtype),
         count=target.numel(),
@@ -220,7 +227,8 @@ def _described(
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,
         by_position=_is_by_position(term, forward.output),
-        confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
+        confusion=confusion,
+        surest=_surest(term, target) if confusion is not None else None,
         normalized=_is_normalized(term),
         endings=_endings(forward, term, target, ignored) if ignored is not None else None,
         padding=_padding(forward, term, target, ignored) if hard else None,
@@ -437,6 +445,14 @@ def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
     kept = (labels >= 0) & (labels < classes)
     places = labels[kept] * classes + predicted[kept]
     return tuple(torch.bincount(places, minlength=classes * classes).tolist())
+
+
+def _surest(term: LossTerm, target: torch.Tensor) -> tuple[int, int] | None:
+    """Count the rows that the model is surest of, if each has one label."""
+    rows = loss_values.probabilities(term)
+    if rows is None or target.numel() != len(target):
+        return None
+    return surest(as_array(rows.to("cpu")), as_array(target.reshape(-1)[: len(rows)]))
 
 
 def _is_normalized(term: LossTerm) -> bool | None:
