@@ -99,7 +99,9 @@ class PosteriorCollapse(Rule):
         0.5, unit="of the spread of the input", source="chosen by hand: a quarter of its variance"
     )
     rising: float = threshold(
-        1.2, unit="times the spread after half of the steps", source="chosen by hand"
+        2.0,
+        unit="times the spread after half of the steps",
+        source="chosen by hand: a code that wakes up gains more",
     )
 
     def check(self, window: Window) -> list[Finding]:
