@@ -64,6 +64,7 @@ def test_labels_that_are_memorized_later_are_reported_still() -> None:
     [
         pytest.param((*calls((37, 1)), *evaluated()), id="unsure in training: dropout, crops"),
         pytest.param((*calls(), *evaluated(0.45)), id="evaluation labels are as bad"),
+        pytest.param((*calls(), *evaluated(value=0.75 ** np.arange(8))), id="still learning"),
         pytest.param((*calls(looks=2), *evaluated()), id="few labels"),
         pytest.param(
             (*calls(), *evaluated(0.7 ** np.arange(-0.5, 7), value=0.7 ** np.arange(8))),
