@@ -6,7 +6,6 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, OneBatchUsed
-from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.repeated_batch import RepeatedBatch
 
@@ -166,41 +165,3 @@ def test_advice_on_workers_is_given_to_streams_only() -> None:
     [loader], [stream] = check(passed(10)), check(passed(10, "iterable", workers=2))
     assert not any("worker" in fix for fix in loader.fixes)
     assert "worker" in stream.fixes[0]
-
-
-def by_hand(uses: list[int], rows: int = 50) -> list[SamplesTaken]:
-    """Batches that a script draws, each used in so many consecutive steps."""
-    found: list[SamplesTaken] = []
-    for count in uses:
-        first = len(found)
-        for use in range(count):
-            batch = SampleBatch(
-                rows=rows, digests="" if use else "B", same_as=first if use else None
-            )
-            found.append(SamplesTaken(step=len(found), batches=(batch,)))
-    return found
-
-
-def test_warns_of_batches_that_a_script_uses_again_and_again() -> None:
-    rule = RepeatedBatch()
-    [finding] = rule.check(window(*by_hand([1, 5, 3, 7, 2, 9, 4])))
-    assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 2, 30)
-    assert "24 of 30 inspected steps trained on the batch of the step before" in finding.message
-    assert "a batch was used in 2 to 9 consecutive steps" in finding.message
-
-
-@pytest.mark.parametrize(
-    "uses",
-    [
-        pytest.param([5] * 8, id="the same number of steps for each batch"),
-        pytest.param([40], id="all data in one batch"),
-        pytest.param([1] * 20 + [3] + [1] * 20, id="once"),
-    ],
-)
-def test_stays_quiet_about_batches_drawn_by_hand(uses: list[int]) -> None:
-    assert RepeatedBatch().check(window(*by_hand(uses))) == []
-
-
-def test_single_rows_are_equal_by_chance() -> None:
-    with pytest.raises(NotEnoughData):
-        RepeatedBatch().check(window(*by_hand([1, 5, 3, 7, 2, 9, 4], rows=2)))

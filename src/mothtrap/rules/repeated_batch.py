@@ -6,17 +6,11 @@ from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, OneBatchUsed
-from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.facts.samples import SamplesTaken
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._batches_again import batches_again, uses
-from mothtrap.rules._loss_calls import targets_move
-from mothtrap.rules._losses import has_players
 
 WITHOUT_REPLACEMENT = ("sequential", "shuffled")
 CHANCE = 4.0
@@ -50,15 +44,12 @@ class RepeatedBatch(Rule):
         other; info if the batch has more rows than `few`, because it may be all the data. Error
         when 32 steps or more train on one batch, while the loader returns other batches that the
         model never gets. Warning when a step in JAX gets at least four times as many rows as it
-        trains on, and takes the same ones in 16 inspected steps. Warning when a script that draws
-        its batches without a loader trains again on the batch of the step before in `again_share`
-        of at least `pairs` inspected pairs of steps, and the number of steps on a batch varies.
-        Info when only evaluation data repeat, because the data contain equal rows.
+        trains on, and takes the same ones in 16 inspected steps. Info when only evaluation data
+        repeat, because the data contain equal rows.
 
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same
-        batch in another pass. Data sliced by hand if all steps get the same batch (full-batch
-        training, replay), or each batch is used for the same number of steps. Batches whose rows
+        batch in another pass. Data sliced by hand (full-batch training, replay). Batches whose rows
         are all the same. Batches of a single row, and data with so few distinct rows that batches
         repeat by chance.
 
@@ -85,8 +76,7 @@ class RepeatedBatch(Rule):
     code = "DAT507"
     needs = (
         Need(facts=(BatchesLoaded,)),
-        Need(facts=(LoaderBegan, OneBatchUsed, BootstrappedTargets), optional=True),
-        Need(facts=(SamplesTaken, LossCall), scalars=("loss",), optional=True),
+        Need(facts=(LoaderBegan, OneBatchUsed), optional=True),
     )
     explains = (
         "overfit",
@@ -112,19 +102,11 @@ class RepeatedBatch(Rule):
         source=("chosen by hand: a larger batch may be the whole dataset"),
     )
 
-    again_share: float = threshold(0.5, unit="of the pairs of steps", source="chosen by hand")
-    pairs: int = threshold(20, unit="pairs of consecutive steps", source="chosen by hand")
-
     def check(self, window: Window) -> list[Finding]:
         """Check the passes whose batches were compared."""
         passes = list(window.seen(BatchesLoaded))
         if one := list(window.seen(OneBatchUsed)):
             return [self._for_ever(window, one)]
-        again = batches_again(window)
-        if len(again) >= self.pairs and not (has_players(window) or targets_move(window)):
-            found = self._again(window, again)
-            if found or not passes:
-                return found
         if not passes:
             raise NotEnoughData("no loader finished a pass or returned a batch twice")
         stuck = [found for found in passes if self._is_stuck(found)]
@@ -196,32 +178,6 @@ class RepeatedBatch(Rule):
             evidence={"rows": one.rows, "of_rows": one.of_rows, "steps": one.steps},
             location=one.location,
         )
-
-    def _again(self, window: Window, again: dict[int, bool]) -> list[Finding]:
-        """Check for batches drawn by the script that it uses in a varying number of steps."""
-        count, lengths = sum(again.values()), uses(again)
-        if count < self.again_share * len(again) or len(set(lengths)) < 2:
-            return []
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                step=min(step for step, same in again.items() if same),
-                last_step=max(again),
-                count=count,
-                message=(
-                    f"{count} of {len(again)} inspected steps trained on the batch of the step "
-                    f"before again; a batch was used in {min(lengths)} to {max(lengths)} "
-                    "consecutive steps"
-                ),
-                fixes=(
-                    "Draw a new batch in every step: check the condition, or the loop, around the "
-                    "line that draws it.",
-                ),
-                evidence={"again": count, "pairs": len(again), "limit": self.again_share},
-                location=next((one.location for one in window.scalars("loss")), None),
-            )
-        ]
 
     def _one_batch(self, window: Window, stuck: list[BatchesLoaded]) -> Finding:
         first = min(stuck, key=lambda found: found.step)
