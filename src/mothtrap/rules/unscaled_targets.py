@@ -116,7 +116,12 @@ class UnscaledTargets(Rule):
         unit="of the largest target",
         source="a new model predicts up to 0.3, and scaled targets go to about 3",
     )
-    wasted_share: float = threshold(0.1, unit="of all steps", source="WASTED")
+    wasted_share: float = threshold(
+        0.1,
+        unit="of all steps",
+        source="measured on a ladder: 0.14 with targets of 100 times their usual size, which cost "
+        "half more error",
+    )
     slow_steps: int = threshold(200, unit="steps", source="chosen by hand")
     dead_share: float = threshold(0.7, unit="of the units of a layer", source="same as in ACT201")
 
