@@ -78,7 +78,7 @@ FAMILIES = (
         "classify",
         "noise",
         (0.05, 0.1, 0.2, 0.3, 0.45, 0.6),
-        *("labels_unrelated", "overfit", "overtraining"),
+        *("wrong_training_labels", "labels_unrelated", "overfit", "overtraining"),
     ),
     _family("classify", "dropout", (0.5, 0.7, 0.8, 0.9, 0.95, 0.98), "excessive_dropout"),
     _family("classify", "inputs", (3, 10, 30, 100, 255, 1000), "unnormalized_input"),

@@ -89,6 +89,7 @@ PLANTED = (
     near("stuck_at_margin", "LOS422", 0, severity="warning"),
     exactly("attention_over_batch", "STR725", 0, severity="warning"),
     exactly("memorized_rows", "DAT525", 0, severity="warning"),
+    Planted("wrong_training_labels", "DAT527", 40, 80, severity="warning"),
     near("learning_rate_too_high", "OPT602", 0),
     near("learning_rate_too_low", "OPT603", 0, severity="warning"),
     near("weight_decay_dominates", "OPT607", 0, severity="warning"),

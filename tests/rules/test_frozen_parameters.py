@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from tests.rules.windows import window
+from tests.rules.looks import scale, scales
+from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import FrozenParameters as Frozen
@@ -38,6 +40,30 @@ def test_fires_when_most_is_frozen_as_it_was_initialized() -> None:
 )
 def test_stays_quiet(more: dict[str, int]) -> None:
     assert check(**more) == []
+
+
+def test_a_smaller_part_is_enough_if_it_is_the_first_layer() -> None:
+    part = Frozen(
+        step=2,
+        root="Model",
+        elements=100,
+        frozen=47,
+        judged=40,
+        untouched=40,
+        modules=("0", "1"),
+        location="model.py:3",
+    )
+    first = scales(0, [scale("0", 1.0), scale("2", 1.0)])
+    rule = FrozenParameters()
+    [finding] = rule.check(window(part, first, steps=10))
+    assert "47 % of the parameters of Model are frozen (limit 25 %)" in finding.message
+    assert rule.check(window(part, scales(0, [scale("2", 1.0), scale("0", 1.0)]), steps=10)) == []
+    turns = np.arange(0, 10, 2)
+    game = (
+        loss(np.ones(5), of="gan.py:5", optimizers=("D",), steps=turns),
+        loss(np.ones(5), of="gan.py:9", optimizers=("G",), steps=turns + 1),
+    )
+    assert rule.check(window(part, first, *game, steps=10)) == []
 
 
 def test_what_cannot_be_told_is_not_judged() -> None:

@@ -80,3 +80,46 @@ def test_needs_late_checks_and_three_outputs() -> None:
         check(0.01, 0.02, steps=(0, 1, 3, 7))
     with pytest.raises(NotApplicable):
         check(0.01, 0.02, outputs=2)
+
+
+def weak(
+    code_rms: float, reconstructed: float, *, before: float | None = None, given: float | None = 1.0
+) -> list[Finding]:
+    """Check a model whose reconstruction differs by `reconstructed`, and half way by `before`."""
+    looks = [
+        OutputSpread(
+            step=step,
+            root="vae",
+            place=str(place),
+            shape=shape,
+            spread=(before or reconstructed if step < 300 else reconstructed) if not place else 0.3,
+            rms=0.7 if not place else code_rms,
+            largest=1.0,
+            inputs_differ=True,
+            input_spread=None if place else given,
+            location="vae.py:30",
+        )
+        for step in (50, 100, 200, 300, 400)
+        for place, shape in enumerate([(32, 64), (32, 8), (32, 8)])
+    ]
+    return PosteriorCollapse().check(window(*looks))
+
+
+def test_a_weak_code_with_a_reconstruction_that_loses_most_of_the_variance_is_reported() -> None:
+    [finding] = weak(0.35, 0.36)
+    assert (finding.severity, finding.step) == (Severity.WARNING, 300)
+    assert "have shrunk to 0.35 (limit 0.6" in finding.message
+    assert "output 0 differs between rows by 0.36 of what the input does" in finding.message
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(weak(1.4, 0.36), id="a code that is used: the decoder is weak"),
+        pytest.param(weak(0.5, 0.8), id="some units off, and a good reconstruction"),
+        pytest.param(weak(0.35, 0.36, before=0.15), id="still learning"),
+        pytest.param(weak(0.35, 0.36, given=None), id="no input like the output"),
+    ],
+)
+def test_stays_quiet_about_weak_codes(found: list[Finding]) -> None:
+    assert found == []

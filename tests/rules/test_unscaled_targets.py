@@ -67,6 +67,26 @@ def test_units_that_die_in_the_first_steps() -> None:
     assert check(*boxes, inactive({"net.1": [0.9] * 10}, steps=steps)) == []  # dead before
 
 
+def test_steps_that_only_bring_predictions_to_the_size_of_the_targets() -> None:
+    around = {"mean": 0.0, "low": -80.0, "high": 90.0}
+
+    def grows(until: int, steps: int) -> list[LossCall]:
+        return [call(step, 0.2 + 8.9 * step / until, **around) for step in range(0, steps, 8)]
+
+    [finding] = check(*grows(40, 241))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert "the first predictions do not exceed 0.2, and it took more than 32 of 240 steps" in (
+        finding.message
+    )
+    assert check(*grows(40, 601)) == []  # a small part of the run
+    assert check(*grows(16, 241)) == []
+    prices = [call(step, 0.2 + 3e3 * step) for step in range(0, 241, 8)]  # half of the mean: 150e3
+    [finding] = check(*prices)
+    assert "it took more than 48 of 240 steps" in finding.message
+    scaled = {"mean": 0.0, "low": -2.0, "high": 3.0}
+    assert check(*(call(step, 0.001 * step, **scaled) for step in range(0, 241, 8))) == []
+
+
 @pytest.mark.parametrize(
     "last",
     [

@@ -39,7 +39,8 @@ class BatchnormAveragesLag(Rule):
         averages is their initial value and the evaluation loss exceeds the training loss by more
         than `ratio` of the training loss. No evaluation loss may be below `learned` of the first
         one, or of the loss of guessing, unless more than `mostly` of the averages is their initial
-        value and the latest loss is the best.
+        value (`partly` if each batch has a weight below `tiny`) and the latest loss is about the
+        best.
 
     Stays quiet:
         If evaluation is as good as training, or was good at first (see `overfit`). For averages
@@ -78,6 +79,14 @@ class BatchnormAveragesLag(Rule):
         unit="of the averages",
         source="measured on a ladder of momenta: 0.7 costs a classifier 7 % of its accuracy",
     )
+    partly: float = threshold(
+        0.3,
+        unit="of the averages",
+        source="measured on a ladder of momenta: 0.35 costs a classifier 2 % of its accuracy",
+    )
+    tiny: float = threshold(
+        0.01, unit="weight of a batch", source="the default of Keras; that of PyTorch is 0.1"
+    )
     ratio: float = threshold(0.5, unit="of the training loss", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -99,12 +108,13 @@ class BatchnormAveragesLag(Rule):
         found = [finding for one in every if (finding := self._judge(window, one, slowest))]
         return found[:1]
 
-    def _is_harmless(self, one: Evaluated, left: float) -> bool:
+    def _is_harmless(self, one: Evaluated, left: float, momentum: float) -> bool:
         """Return whether an evaluation shows that the model has learned."""
         if one.last.best >= self.learned * one.start:
             return False
         rises = one.value_E[-1] > RISEN * one.last.best
-        return left <= self.mostly or bool(rises)
+        most = self.partly if momentum < self.tiny else self.mostly
+        return left <= most or bool(rises)
 
     def _judge(self, window: Window, one: Evaluated, norm: NormAverages) -> Finding | None:
         left_E = initial_shares(window, one.step_E)
@@ -112,7 +122,7 @@ class BatchnormAveragesLag(Rule):
         good = np.flatnonzero(~(is_worse_E & (left_E > self.left)))
         first = int(good[-1]) + 1 if len(good) else 0
         count = len(left_E) - first
-        if count < self.evaluations or self._is_harmless(one, float(left_E[-1])):
+        if count < self.evaluations or self._is_harmless(one, float(left_E[-1]), norm.momentum):
             return None
         value, train, left = (float(array[-1]) for array in (one.value_E, one.train_E, left_E))
         return self.finding(

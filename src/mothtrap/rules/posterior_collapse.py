@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -35,11 +34,15 @@ class PosteriorCollapse(Rule):
         Warning when in the last `looks` checks, after `steps` steps, the root mean square of two
         outputs of one shape is below `small`, and another output differs between rows by less than
         `share` of its size, although the inputs differ. Also when both are below `tiny` and below
-        `shrunk` of their first size, whatever the decoder outputs.
+        `shrunk` of their first size, whatever the decoder outputs. Also when both are below `weak`,
+        and the reconstruction differs between rows by less than `flat` of what the input does and
+        by less than `rising` times what it did after half of the steps: at least three quarters of
+        the variance are lost.
 
     Stays quiet:
-        For codes that still use some of their units. During the first steps, when a code is small
-        because of its initial weights. While the reconstruction depends on the row.
+        For codes that still use some of their units and give a reconstruction that follows its
+        input. During the first steps, when a code is small because of its initial weights. While
+        the reconstruction depends more on the row from check to check.
 
     What to do:
         - Reduce both terms in the same way: sum the reconstruction over the elements of a row if
@@ -87,6 +90,19 @@ class PosteriorCollapse(Rule):
         unit="of the first size",
         source="chosen by hand: unit embeddings are small, too",
     )
+    weak: float = threshold(
+        0.6,
+        unit="root mean square; the prior has 1",
+        source="chosen by hand: a code that is used has means of about 1 or log variances below -1",
+    )
+    flat: float = threshold(
+        0.5, unit="of the spread of the input", source="chosen by hand: a quarter of its variance"
+    )
+    rising: float = threshold(
+        2.0,
+        unit="times the spread after half of the steps",
+        source="chosen by hand: a code that wakes up gains more",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check every model with a reconstruction and two outputs of equal shape."""
@@ -100,27 +116,46 @@ class PosteriorCollapse(Rule):
                 raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
             raise NotApplicable("no model returns a reconstruction, a mean, and a log variance")
         for by_place in candidates:
-            late = {place: self._late(looks) for place, looks in by_place.items()}
-            late = {place: looks for place, looks in late.items() if len(looks) >= self.looks}
-            codes = [place for place, looks in late.items() if self._is_small(looks)]
-            same = [looks for place, looks in late.items() if self._is_constant(looks)]
-            pair = _of_one_shape([late[place] for place in codes])
-            others = [looks for looks in same if pair and looks[0].shape != pair[0][0].shape]
-            if pair and others:
-                return [self._finding(window, pair, others[0])]
-            other = _of_another_shape(late.values(), pair) if pair else None
-            if pair and other and all(self._vanished(looks, by_place) for looks in pair):
-                return [self._finding(window, pair, other)]
+            found = self._judge(window, by_place)
+            if found is not None:
+                return [found]
         every = [looks for by_place in candidates for looks in by_place.values()]
         if max(len(self._late(looks)) for looks in every) < self.looks:
             raise NotEnoughData(f"needs {self.looks} checks after step {self.steps}")
         return []
 
+    def _judge(self, window: Window, by_place: dict[str, Looks]) -> Finding | None:
+        late = {place: self._late(looks) for place, looks in by_place.items()}
+        known = [looks for looks in late.values() if len(looks) >= self.looks]
+        pair = _of_one_shape([looks for looks in known if self._is_below(looks, self.small)])
+        if pair is not None:
+            others = [looks for looks in known if looks[0].shape != pair[0][0].shape]
+            same = next((looks for looks in others if self._is_constant(looks)), None)
+            if same is None and all(self._vanished(looks, by_place) for looks in pair):
+                same = next(iter(others), None)
+            if same is not None:
+                return self._finding(window, pair, same)
+        pair = _of_one_shape([looks for looks in known if self._is_below(looks, self.weak)])
+        if pair is None:
+            return None
+        others = [looks for looks in known if looks[0].shape != pair[0][0].shape]
+        flat = next((looks for looks in others if self._is_flat(by_place[looks[-1].place])), None)
+        return self._weak(window, pair, flat) if flat else None
+
     def _late(self, looks: Looks) -> Looks:
         return [look for look in looks if look.step >= self.steps][-self.looks :]
 
-    def _is_small(self, looks: Looks) -> bool:
-        return all(look.rms < self.small for look in looks)
+    def _is_below(self, looks: Looks, limit: float) -> bool:
+        return all(look.rms < limit for look in looks)
+
+    def _is_flat(self, looks: Looks) -> bool:
+        """Return whether a reconstruction depends little on its input, and no longer grows."""
+        last = looks[-1]
+        since = [look for look in looks if self.steps <= look.step <= last.step / 2][-1:]
+        little = all(
+            look.spread < self.flat * (look.input_spread or 0.0) for look in (*since, last)
+        )
+        return bool(since) and little and last.spread < self.rising * since[0].spread
 
     def _vanished(self, late: Looks, by_place: dict[str, Looks]) -> bool:
         """Return whether an output has shrunk so far that rows differ only by noise."""
@@ -131,31 +166,44 @@ class PosteriorCollapse(Rule):
         return all(look.spread < self.share * look.rms for look in looks)
 
     def _finding(self, window: Window, pair: tuple[Looks, Looks], same: Looks) -> Finding:
-        mean, deviation = (looks[-1] for looks in pair)
-        last = same[-1]
-        rms, share = max(mean.rms, deviation.rms), last.spread / last.rms
+        share = same[-1].spread / same[-1].rms
+        limit = f" (limit {self.share:g})" if share < self.share else ""
+        words = f"{share:.2g} of its size{limit}"
+        return self._told(window, pair, same, words, limit=self.small, share=share)
+
+    def _weak(self, window: Window, pair: tuple[Looks, Looks], flat: Looks) -> Finding:
+        share = flat[-1].spread / (flat[-1].input_spread or 1.0)
+        words = f"{share:.2g} of what the input does (limit {self.flat:g})"
+        return self._told(window, pair, flat, words, limit=self.weak, share=share)
+
+    def _told(
+        self,
+        window: Window,
+        pair: tuple[Looks, Looks],
+        looks: Looks,
+        words: str,
+        *,
+        limit: float,
+        share: float,
+    ) -> Finding:
+        mean, deviation = (one[-1] for one in pair)
+        last, rms = looks[-1], max(mean.rms, deviation.rms)
         return self.finding(
             window,
             severity=Severity.WARNING,
-            step=same[0].step,
+            step=looks[0].step,
             last_step=last.step,
-            count=len(same),
+            count=len(looks),
             layers=(last.root,),
             message=(
                 f"outputs {mean.place} and {deviation.place} of {last.root} have shrunk to "
-                f"{rms:.2g} (limit {self.small:g}; a standard normal prior has 1), and output "
-                f"{last.place} differs between rows by {share:.2g} of its size"
-                + (f" (limit {self.share:g})" if share < self.share else "")
-                + ": the KL term outweighs the reconstruction"
+                f"{rms:.2g} (limit {limit:g}; a standard normal prior has 1), and output "
+                f"{last.place} differs between rows by {words}: the KL term outweighs the "
+                "reconstruction"
             ),
-            evidence={"rms": rms, "limit": self.small, "share": share},
+            evidence={"rms": rms, "limit": limit, "share": share},
             location=last.location,
         )
-
-
-def _of_another_shape(outputs: Iterable[Looks], pair: tuple[Looks, Looks]) -> Looks | None:
-    """Return the first output whose shape differs from the shape of the code."""
-    return next((looks for looks in outputs if looks[0].shape != pair[0][0].shape), None)
 
 
 def _of_one_shape(outputs: list[Looks]) -> tuple[Looks, Looks] | None:

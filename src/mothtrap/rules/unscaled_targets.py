@@ -42,11 +42,13 @@ class UnscaledTargets(Rule):
         still `growing`. Also when targets of `huge` or more, out of reach in the first sample, are
         followed by a loss that grows and becomes NaN or infinite within `steps` steps. Also when
         targets that are out of reach in the first sample are followed by a rectifier that loses
-        `dead_share` of its units.
+        `dead_share` of its units. Also when more than `wasted_share` of at least `slow_steps` steps
+        passed before the predictions reached `short` of the mean target, or `scaled_range` of the
+        largest if targets lie on both sides of 0: with scaled targets, they begin there.
 
     Stays quiet:
-        Targets that the model reaches, whatever their scale. Class losses. Models that learn from
-        their own output, and competing losses (GAN).
+        Targets that the model soon reaches, whatever their scale. Class losses. Models that learn
+        from their own output, and competing losses (GAN).
 
     What to do:
         - Scale the targets: train on `(y - y.mean()) / y.std()`, with statistics of the training
@@ -109,6 +111,18 @@ class UnscaledTargets(Rule):
     huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
     steps: int = threshold(100, unit="steps", source="chosen by hand")
     looks: int = threshold(3, unit="consecutive samples", source="chosen by hand")
+    scaled_range: float = threshold(
+        0.1,
+        unit="of the largest target",
+        source="a new model predicts up to 0.3, and scaled targets go to about 3",
+    )
+    wasted_share: float = threshold(
+        0.1,
+        unit="of all steps",
+        source="measured on a ladder: 0.14 with targets of 100 times their usual size, which cost "
+        "half more error",
+    )
+    slow_steps: int = threshold(200, unit="steps", source="chosen by hand")
     dead_share: float = threshold(0.7, unit="of the units of a layer", source="same as in ACT201")
 
     def check(self, window: Window) -> list[Finding]:
@@ -128,7 +142,9 @@ class UnscaledTargets(Rule):
 
     def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
         last = calls[-1]
-        words = self._out_of_reach(calls) or self._effect(window, calls)
+        words = (
+            self._out_of_reach(calls) or self._effect(window, calls) or self._slowly_reached(calls)
+        )
         if words is None:
             return None
         sampled = [call.targets for call in calls if call.targets is not None]
@@ -178,6 +194,30 @@ class UnscaledTargets(Rule):
             f"but the first predictions do not exceed {reached:.3g}. Large steps followed, and "
             f"{share:.0%} of the units of {layer} are no longer active"
         )
+
+    def _slowly_reached(self, calls: list[LossCall]) -> str | None:
+        """Describe the steps that only brought predictions to the size of the targets."""
+        last = calls[-1].step
+        if last < self.slow_steps or not self._is_short(calls[0]):
+            return None
+        near = next((place for place, call in enumerate(calls) if self._is_near(call)), None)
+        wasted = calls[near - 1].step if near else 0
+        if near is None or wasted <= self.wasted_share * last:
+            return None
+        reached, size = _reached(calls[0]) or 0.0, _size(calls[near]) or 0.0
+        return (
+            f"but the first predictions do not exceed {reached:.3g}, and it took more than "
+            f"{wasted} of {last} steps until one exceeded {_reached(calls[near]) or 0.0:.3g} "
+            f"(largest target: {size:.3g})"
+        )
+
+    def _is_near(self, call: LossCall) -> bool:
+        """Return whether predictions have the size that they would have with scaled targets."""
+        reached = _reached(call) or 0.0
+        if _straddle_zero(call):
+            return reached >= self.scaled_range * (_size(call) or 0.0)
+        mean = call.targets.mean if call.targets is not None else None
+        return reached >= self.short * abs(mean or 0.0)
 
     def _died(self, window: Window) -> tuple[str, float] | None:
         """Return a rectifier whose units were active at first, and the share that has died."""

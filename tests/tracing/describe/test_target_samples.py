@@ -72,3 +72,17 @@ def test_the_order_of_targets_is_reported_after_eight_steps() -> None:
     assert fact.steps == tuple(range(8))
     assert fact.counts == ((4, 2, 2),) * 8
     assert fact.sampler == "sequential"
+
+
+def test_contradicted_labels_of_the_surest_quarter() -> None:
+    sure, unsure = [0.9, 0.05, 0.05], [0.3, 0.4, 0.3]
+    probability_RK = np.array([sure, unsure, sure, unsure, sure, unsure, unsure, unsure])
+    assert target_samples.surest(probability_RK, np.array([0, 2, 1, 2, 0, 2, 2, 2])) == (2, 1)
+    assert target_samples.surest(probability_RK[:3], np.array([1, 1, 1])) is None
+    ignored = np.array([-100, 1, 1, 1, 0, 1, 1, 1])
+    assert target_samples.surest(probability_RK, ignored) == (1, 1)
+    column_R1 = np.array([[0.9], [0.1], [0.05], [0.6]])
+    assert target_samples.surest(column_R1, np.array([1, 0, 1, 1])) == (1, 1)
+    assert target_samples.sample(CLASSES, [], columns=False).surest == (1, 0)
+    by_label = called(np.zeros((4, 2)), np.full((4, 2), 0.2), "binary_cross_entropy", classes=2)
+    assert target_samples.sample(by_label, [], columns=False).surest is None

@@ -107,6 +107,8 @@ class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
         rms: root mean square of all values.
         largest: largest difference between any row and the first.
         inputs_differ: the rows of the root's inputs are not all the same; None = unknown.
+        input_spread: spread of the root's input with as many values per row as this output, of
+            which the output may be a reconstruction; None if there is none.
     """
 
     root: str
@@ -116,6 +118,7 @@ class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
     rms: float
     largest: float
     inputs_differ: bool | None
+    input_spread: float | None = None
     location: str | None = None
 
 

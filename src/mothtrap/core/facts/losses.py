@@ -105,7 +105,9 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `endings`: for sequences that predict their next token and are shorter than others of the batch:
     their number, the most frequent last label and its rows, the most frequent token after it, which
     is not a label, and its rows. `padding`: the label that pads sequences at their ends and counts
-    in the loss, and its share of the labels.
+    in the loss, and its share of the labels. `surest`: number of rows in the
+    quarter of the rows with the most probable predicted classes, and how many of them have another
+    label.
     """
 
     dtype: str
@@ -128,6 +130,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     row_sums: tuple[float, float] | None = None
     endings: tuple[int, int, int, int, int] | None = None
     padding: tuple[int, float] | None = None
+    surest: tuple[int, int] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):

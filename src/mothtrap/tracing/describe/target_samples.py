@@ -59,6 +59,7 @@ def sample(
     telling = _telling_columns(inputs, called) if columns else None
     tokens = [*inputs, *decoder] if called.operation == "cross_entropy" else ()
     offsets, decoded = next_tokens.compared(tokens, called.target, called.classes)
+    confusion = _confusion(called)
     return TargetSample(
         dtype=called.target.dtype.name,
         count=target.size,
@@ -70,7 +71,8 @@ def sample(
         decoded=decoded,
         telling_columns=telling[0] if telling else None,
         columns=telling[1] if telling else None,
-        confusion=_confusion(called),
+        confusion=confusion,
+        surest=_surest(called) if confusion is not None else None,
         row_sums=_row_sums(called),
     )
 
@@ -109,6 +111,36 @@ def _confusion(called: Called) -> tuple[int, ...] | None:
     kept = np.isfinite(labels) & (labels >= 0) & (labels < classes)
     places = labels[kept].astype(np.int64) * classes + predicted.reshape(-1)[kept]
     return tuple(np.bincount(places, minlength=classes * classes).tolist())
+
+
+def surest(probability_RK: Array, label_R: Array) -> tuple[int, int] | None:
+    """Return the size of the surest quarter of the rows, and how many of them have another label.
+
+    Args:
+        probability_RK: probability of each class, or in a single column that of the second class.
+        label_R: hard labels; others than the classes do not count.
+
+    Returns:
+        None if there are fewer than 4 rows with a label.
+    """
+    if probability_RK.shape[1] == 1:
+        probability_RK = np.hstack([1 - probability_RK, probability_RK])
+    kept_R = (label_R >= 0) & (label_R < probability_RK.shape[1])
+    kept_R &= np.isfinite(probability_RK).all(axis=1)
+    probability_RK, label_R = probability_RK[kept_R], label_R[kept_R]
+    count = len(label_R) // 4
+    if not count:
+        return None
+    first = np.argsort(-probability_RK.max(axis=1), kind="stable")[:count]
+    return count, int((probability_RK[first].argmax(axis=1) != label_R[first]).sum())
+
+
+def _surest(called: Called) -> tuple[int, int] | None:
+    probability_RK, labels = called.prediction, called.target.reshape(-1)
+    if called.is_binary:
+        probability_RK = probability_RK.reshape(-1, 1)
+    one_each = len(probability_RK) == len(labels) == len(called.target)
+    return surest(probability_RK, labels) if one_each else None
 
 
 def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:

@@ -142,6 +142,26 @@ def test_an_output_tells_how_much_its_rows_differ() -> None:
     assert same.inputs_differ is False
 
 
+class Coder(nn.Module):
+    """Returns a reconstruction, and the mean and log variance of a code."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(6, 2), nn.Linear(6, 2)][:outputs])
+
+    def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(layer(rows) for layer in self.layers)
+
+
+def test_a_reconstruction_tells_how_much_its_input_differs() -> None:
+    rows = table()
+    spread = float(rows.var(0, correction=0).mean()) ** 0.5
+    whole, mean, _ = told(train(Coder(3), rows), OutputSpread)
+    assert whole.input_spread == pytest.approx(spread, rel=1e-4)
+    assert mean.input_spread is None
+    assert [look.input_spread for look in told(train(Coder(2), rows), OutputSpread)] == [None, None]
+
+
 def test_the_inputs_of_units_are_counted_and_the_last_activation_is_marked() -> None:
     model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1), nn.Sigmoid())
     rows = table()

@@ -218,6 +218,7 @@ def test_labels_are_counted_against_predictions() -> None:
     logits = torch.eye(3)[[0, 1, 1, 2]].requires_grad_()
     found = looked(functional.cross_entropy(logits, torch.tensor([0, 1, 2, 2])))
     assert found.confusion == (1, 0, 0, 0, 1, 0, 0, 1, 1)
+    assert found.surest == (1, 0)
 
 
 @pytest.mark.parametrize("with_logits", [True, False])
@@ -228,6 +229,10 @@ def test_binary_predictions_are_counted(with_logits: bool) -> None:
     else:
         found = looked(functional.binary_cross_entropy(logits.sigmoid(), target))
     assert found.confusion == (1, 1, 0, 1)
+    assert found.surest is None  # three rows have no quarter
+    four = torch.tensor([0.2, 0.9, 0.6, 0.6]).requires_grad_()
+    found = looked(functional.binary_cross_entropy(four, torch.tensor([0.0, 0, 1, 1])))
+    assert found.surest == (1, 1)
 
 
 def test_many_classes_and_tokens_have_no_confusion() -> None:

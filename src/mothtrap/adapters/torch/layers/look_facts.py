@@ -87,7 +87,10 @@ class LookedAtRouter:
 
 @dataclass(slots=True, eq=False)
 class LookedAtOutput:
-    """An output of the root; `numbers` as in `output_spread.spread`."""
+    """An output of the root; `numbers` as in `output_spread.spread`.
+
+    If the root has an input with as many values per row, its spread is a fourth number.
+    """
 
     place: str
     shape: tuple[int, ...]
@@ -206,7 +209,7 @@ class Facts:
         )
 
     def _report_output(self, part: LookedAtOutput, numbers: Floats) -> OutputSpread | None:
-        between, rms, largest = (float(number) for number in numbers)
+        between, rms, largest, *given = (float(number) for number in numbers)
         return describe.spread_fact(
             (between, rms, largest),
             step=self.step,
@@ -214,6 +217,7 @@ class Facts:
             place=part.place,
             shape=part.shape,
             inputs_differ=self.inputs_differ,
+            input_spread=next(filter(math.isfinite, given), None),
             location=self.location,
         )
 

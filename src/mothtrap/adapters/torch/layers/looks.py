@@ -183,6 +183,8 @@ class ForwardLooks:
         for place, tensor in placed[:MAX_OUTPUTS]:
             numbers = output_spread.spread(tensor) if tensor.is_floating_point() else None
             if numbers is not None and tensor.requires_grad:
+                if len(placed) > 2:  # a code and a reconstruction
+                    numbers = torch.cat([numbers, *self._spread_of_input(tensor)])
                 facts.outputs.append(LookedAtOutput(place, tuple(tensor.shape), numbers))
         differ = [output_spread.rows_differ(tensor) for tensor in self._inputs[:2]]
         known = [each for each in differ if each is not None]
@@ -191,6 +193,15 @@ class ForwardLooks:
         self._inputs = []
         for observation in facts.observations(self._job.book):
             self._job.recorder.notes.observe(observation)
+
+    def _spread_of_input(self, output: torch.Tensor) -> list[torch.Tensor]:
+        """Return the spread of the first input with as many values as an output, if any."""
+        for given in self._inputs:
+            fits = given.ndim > 1 and len(given) == len(output) and given.numel() == output.numel()
+            numbers = output_spread.spread(given) if fits else None
+            if numbers is not None and given.device == output.device:
+                return [numbers[:1]]
+        return []
 
     def _take_data(self, facts: Facts, layer: LookedAtLayer, given: torch.Tensor) -> None:
         looked = input_features.look(layer.module, given)

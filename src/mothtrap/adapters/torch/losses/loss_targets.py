@@ -29,7 +29,7 @@ from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.describe import next_tokens
 from mothtrap.tracing.describe.loss_numbers import MAX_TARGETS, TOLERANCE
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
-from mothtrap.tracing.describe.target_samples import MAX_CONFUSED, RANGES
+from mothtrap.tracing.describe.target_samples import MAX_CONFUSED, RANGES, surest
 
 Array = npt.NDArray[Any]
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
@@ -206,6 +206,7 @@ def _described(
     counted = target if ignored is None else target[target != ignored]
     finite = counted.double() if hard else counted.double()[counted.isfinite()]
     found = _telling_columns(forward.inputs, target) if columns else None
+    confusion = None if any(map(are_tokens, forward.inputs)) else _confusion(term, target)
     return TargetSample(
         dtype=type_name(target.dtype),
         count=target.numel(),
@@ -221,7 +222,8 @@ def _described(
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,
         by_position=_is_by_position(term, forward.output),
-        confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
+        confusion=confusion,
+        surest=_surest(term, target) if confusion is not None else None,
         normalized=_is_normalized(term),
         endings=_endings(forward, term, target, ignored) if ignored is not None else None,
         padding=_padding(forward, term, target, ignored) if hard else None,
@@ -438,6 +440,14 @@ def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
     kept = (labels >= 0) & (labels < classes)
     places = labels[kept] * classes + predicted[kept]
     return tuple(torch.bincount(places, minlength=classes * classes).tolist())
+
+
+def _surest(term: LossTerm, target: torch.Tensor) -> tuple[int, int] | None:
+    """Count the rows that the model is surest of, if each has one label."""
+    rows = loss_values.probabilities(term)
+    if rows is None or target.numel() != len(target):
+        return None
+    return surest(as_array(rows.to("cpu")), as_array(target.reshape(-1)[: len(rows)]))
 
 
 def _is_normalized(term: LossTerm) -> bool | None:

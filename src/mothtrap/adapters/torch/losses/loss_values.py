@@ -95,17 +95,20 @@ def class_weights(term: LossTerm) -> tuple[float, ...]:
 
 def prediction_spread(term: LossTerm) -> float | None:
     """Return the standard deviation over rows of the class probabilities, mean over classes."""
-    saved = _saved(term, "_saved_self") if term.classes else None
-    if saved is None or not saved.is_floating_point():
-        return None
-    rows = _rows(saved, term)
+    rows = probabilities(term)
     if rows is None or len(rows) < 2:
         return None
     return float(rows.std(dim=0, correction=0).mean())
 
 
-def _rows(saved: torch.Tensor, term: LossTerm) -> torch.Tensor | None:
-    """Return the probabilities, shape (rows, classes)."""
+def probabilities(term: LossTerm) -> torch.Tensor | None:
+    """Return the probabilities of the first rows of a class loss, shape (rows, classes).
+
+    The only column of a binary loss is the probability of the second class.
+    """
+    saved = _saved(term, "_saved_self") if term.classes else None
+    if saved is None or not saved.is_floating_point():
+        return None
     if term.operation == "binary_cross_entropy_with_logits":
         return saved.detach().reshape(-1, 1)[:MAX_ROWS].float().sigmoid()
     if term.operation == "binary_cross_entropy":
