@@ -9,7 +9,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
+from mothtrap.core.facts.trainers import SummedGradients, TrainerSettings, UndividedLoss
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
@@ -32,7 +32,8 @@ class AccumulationNotAveraged(Rule):
     What it detects:
         Several `backward()` calls from the same line between two steps, each on a loss that is
         not divided by the number of micro-batches. The loss, or one of its terms, is the mean over
-        its micro-batch, or a sum over its rows.
+        its micro-batch, or a sum over its rows. JAX: gradients of a mean loss that a compiled step
+        adds up, in a loop or one after another, without a division by their number.
 
     Why it matters:
         `backward()` adds to the gradient. With N micro-batches the gradient, and with SGD the
@@ -55,6 +56,8 @@ class AccumulationNotAveraged(Rule):
     What to do:
         - Divide the loss by the number of micro-batches before `backward()`:
           `(loss / accumulation_steps).backward()`.
+        - JAX: Divide the sum of the gradients before the optimizer gets it:
+          `jax.tree.map(lambda g: g / micro_batches, grads)`, or use `optax.MultiSteps`.
         - Or divide the gradients before the step, or lower the learning rate by that number.
         - For a sum over rows, use the mean: `reduction="mean"`.
         - For a short last group, choose a number of micro-batches that divides the number of
@@ -75,7 +78,7 @@ class AccumulationNotAveraged(Rule):
     needs = (
         Need(facts=(LossCall,), scalars=("micro_batches",)),
         Need(scalars=("lr", "clip_limit"), optional=True),
-        Need(facts=(UndividedLoss, TrainerSettings), optional=True),
+        Need(facts=(UndividedLoss, SummedGradients, TrainerSettings), optional=True),
     )
     proof = Proof(title="Micro-batches per step", scalars=("micro_batches",))
     explains = (
@@ -107,6 +110,9 @@ class AccumulationNotAveraged(Rule):
             raise NotEnoughData(
                 f"needs {self.num_steps} steps of several micro-batches, saw {len(steps_S)}"
             )
+        summed = list(window.seen(SummedGradients))
+        if summed:
+            return [self._summed(window, summed[-1], steps_S)]
         undivided = list(window.seen(UndividedLoss))
         if undivided:
             return [self._of_trainer(window, undivided[-1], steps_S)]
@@ -190,6 +196,19 @@ class AccumulationNotAveraged(Rule):
             fixes=fixes,
             evidence={**evidence, "steps": len(steps_S), "limit": self.num_steps},
             location=location,
+        )
+
+    def _summed(self, window: Window, seen: SummedGradients, steps_S: Ints) -> Finding:
+        number = seen.micro_batches
+        return self._finding(
+            window,
+            Severity.INFO if seen.adaptive else Severity.WARNING,
+            steps_S,
+            f"the gradients of {number} micro-batches are summed, not averaged: they are {number} "
+            "times too large",
+            self.fixes(window)[1:2],
+            {"micro_batches": number},
+            seen.location,
         )
 
     def _of_trainer(self, window: Window, seen: UndividedLoss, steps_S: Ints) -> Finding:
