@@ -76,8 +76,8 @@ class AccumulationNotAveraged(Rule):
 
     code = "GRD107"
     needs = (
-        Need(facts=(LossCall,), scalars=("micro_batches",)),
-        Need(scalars=("lr", "clip_limit"), optional=True),
+        Need(scalars=("micro_batches",)),
+        Need(facts=(LossCall,), scalars=("lr", "clip_limit"), optional=True),
         Need(facts=(UndividedLoss, SummedGradients, TrainerSettings), optional=True),
     )
     proof = Proof(title="Micro-batches per step", scalars=("micro_batches",))
@@ -99,6 +99,9 @@ class AccumulationNotAveraged(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Check how the losses of accumulated micro-batches are computed."""
+        summed = list(window.seen(SummedGradients))
+        if summed:
+            return [self._summed(window, summed[-1])]
         counted = [s for s in window.scalars("micro_batches") if len(s)]
         if not counted:
             raise NotEnoughData("no backward pass was recorded")
@@ -110,12 +113,11 @@ class AccumulationNotAveraged(Rule):
             raise NotEnoughData(
                 f"needs {self.num_steps} steps of several micro-batches, saw {len(steps_S)}"
             )
-        summed = list(window.seen(SummedGradients))
-        if summed:
-            return [self._summed(window, summed[-1], steps_S)]
         undivided = list(window.seen(UndividedLoss))
         if undivided:
             return [self._of_trainer(window, undivided[-1], steps_S)]
+        if not list(window.seen(LossCall)) and not list(window.seen(TrainerSettings)):
+            raise NotEnoughData("no loss was traced to its operation")
         calls = _calls(window, steps_S)
         found = self._undivided(window, calls, steps_S, count_S) if calls else None
         if found is None:
@@ -198,8 +200,8 @@ class AccumulationNotAveraged(Rule):
             location=location,
         )
 
-    def _summed(self, window: Window, seen: SummedGradients, steps_S: Ints) -> Finding:
-        number = seen.micro_batches
+    def _summed(self, window: Window, seen: SummedGradients) -> Finding:
+        number, steps_S = seen.micro_batches, np.array([seen.step, window.total_steps - 1])
         return self._finding(
             window,
             Severity.INFO if seen.adaptive else Severity.WARNING,

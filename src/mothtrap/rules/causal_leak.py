@@ -29,10 +29,10 @@ class CausalLeak(Rule):
     """A sequence model sees the tokens that it must predict.
 
     What it detects:
-        Targets of a class loss, hard or smoothed, that equal the integer inputs at the same position
-        (labels that were not shifted), or that a decoder receives together with the encoder's tokens. Also targets
-        that equal the inputs at the next position while unmasked attention or a bidirectional
-        recurrent layer reveals that position.
+        Targets of a class loss, hard or smoothed, that equal the integer inputs at the same
+        position (labels that were not shifted), or that a decoder receives together with the
+        encoder's tokens. Also targets that equal the inputs at the next position while unmasked
+        attention or a bidirectional recurrent layer reveals that position.
 
     Why it matters:
         The input contains the answer. The model learns to copy it, the loss falls towards 0, and

@@ -5,7 +5,7 @@ The step is traced once more, with a mark on each gradient. The jaxpr then shows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from mothtrap.adapters.jax import internals
@@ -116,14 +116,24 @@ def _is_zero(atom: Any, made: dict[Any, Any]) -> bool:
     return not getattr(atom.val, "ndim", 0) and float(atom.val) == 0.0
 
 
-def _numbers(jaxpr: Any, operation: str) -> Iterator[float]:
-    """Yield the constant numbers by which a program divides or multiplies."""
+def _numbers(jaxpr: Any, operation: str, passed: Collection[int] = ()) -> Iterator[float]:
+    """Yield the constant numbers by which a program divides or multiplies.
+
+    Args:
+        jaxpr: the program.
+        operation: `div` or `mul`.
+        passed: identities of operations that do not count.
+    """
     for eqn in equations(jaxpr):
-        if eqn.primitive.name == operation:
+        if eqn.primitive.name == operation and id(eqn) not in passed:
             for atom in eqn.invars:
                 value = getattr(atom, "val", None)
                 if value is not None and not getattr(value, "ndim", 0):
                     yield float(value)
+
+
+def _is_number(eqn: Any) -> bool:
+    return len(eqn.outvars) == 1 and not getattr(eqn.outvars[0].aval, "ndim", 1)
 
 
 def _has_mean(jaxpr: Any) -> bool:
@@ -131,7 +141,13 @@ def _has_mean(jaxpr: Any) -> bool:
 
 
 def _averages(jaxpr: Any, count: int) -> bool:
-    """Return whether a program divides anything by a number of gradients."""
-    if count in _numbers(jaxpr, "div"):
+    """Return whether a program divides anything by a number of gradients.
+
+    If a loop adds the gradients, a number outside of it is the sum of losses, which is shown.
+    """
+    loops = any(eqn.primitive.name == "scan" for eqn in jaxpr.eqns)
+    shown = {id(eqn) for eqn in jaxpr.eqns if loops and _is_number(eqn)}
+    if count in _numbers(jaxpr, "div", shown):
         return True
-    return any(abs(number * count - 1) < 1e-4 for number in _numbers(jaxpr, "mul"))
+    factors = _numbers(jaxpr, "mul", shown)
+    return any(abs(number * count - 1) < 1e-4 for number in factors)

@@ -282,12 +282,17 @@ def _weights(inputs: Sequence[tuple[Path, Any]], call: Differentiated) -> dict[s
 def _loop_losses(arguments: Any, out: Any) -> int | None:
     """Return the result with one loss per step of a loop, which is not part of the carry."""
     carried = _carried(arguments, out)
+    args, kwargs = arguments
+    given = [array_kind(one) for one in (*args, *kwargs.values()) if getattr(one, "ndim", 0) == 1]
     results = jax.tree_util.tree_flatten_with_path(out)[0]
     return _called_loss(
         {
             name_of(path) or "result": index
             for index, (path, leaf) in enumerate(results)
-            if index not in carried and is_real(leaf) and np.ndim(leaf) <= 1
+            if index not in carried
+            and is_real(leaf)
+            and np.ndim(leaf) <= 1
+            and array_kind(leaf) not in given  # such as a vector of weights
         }
     )
 

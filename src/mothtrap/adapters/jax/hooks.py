@@ -241,7 +241,6 @@ class JaxHandle(BaseHandle):
         """Report gradients that a step adds without averaging them."""
         may_add = layout.accumulates and not jitted.is_mapped
         count = added(jitted, self._book, args, kwargs) if may_add else 0
-        self._steps.micro_batches[layout.function] = max(1, count)
         if count:
             paths = jax.tree_util.tree_flatten_with_path((args, kwargs))[0]
             adaptive = any("nu" in name_of(path).split(".") for path, _ in paths)

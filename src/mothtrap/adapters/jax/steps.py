@@ -94,7 +94,6 @@ class Steps:
 
     Attributes:
         evaluations: calls between the steps.
-        micro_batches: number of gradients that a call of a function adds up, by its name.
     """
 
     def __init__(self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget) -> None:
@@ -108,7 +107,6 @@ class Steps:
         self._previous: Call | None = None
         self._broken: WeakSet[Traced] = WeakSet()
         self._totals: dict[str, tuple[float, float]] = {}
-        self.micro_batches: dict[str, int] = {}
 
     @property
     def next(self) -> int:
@@ -196,9 +194,6 @@ class Steps:
         if call.rate is not None:
             with suppress(RuntimeError):
                 job.scalar("lr", layout.function, float(np.mean(np.asarray(call.rate))))
-        count = self.micro_batches.get(layout.function)
-        if count is not None:
-            job.scalar("micro_batches", layout.function, float(count))
         if call.again is not None:
             call.again.note(job.now.step, call.shown_loss())
         if not all(map(math.isfinite, losses)) and not self.is_broken(call.jitted):

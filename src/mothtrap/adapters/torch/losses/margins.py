@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.evaluations import EqualViews
-from mothtrap.core.facts.losses import LossCall, MarginLoss, TargetSample
+from mothtrap.core.facts.losses import MarginLoss, TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing.describe.losses import pairs
 from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source import frames
 
@@ -142,21 +143,13 @@ class MarginObserver:
         if loss.alike == LOOKS:
             observe(EqualViews(step=step, steps=LOOKS, loss=loss.name, location=place))
         if loss.unsigned == LOOKS and target is not None:
-            observe(
-                LossCall(
-                    step=step,
-                    operation=loss.name,
-                    function=loss.name,
-                    target_shape=tuple(target.shape),
-                    targets=TargetSample(
-                        dtype=type_name(target.dtype),
-                        count=target.numel(),
-                        least=float(target.min()),
-                        greatest=float(target.max()),
-                    ),
-                    location=place,
-                )
+            sample = TargetSample(
+                dtype=type_name(target.dtype),
+                count=target.numel(),
+                least=float(target.min()),
+                greatest=float(target.max()),
             )
+            observe(pairs(loss.name, tuple(target.shape), sample, step=step, location=place))
 
 
 @functools.cache
