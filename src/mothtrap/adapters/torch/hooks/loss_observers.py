@@ -28,22 +28,28 @@ from mothtrap.core.facts.losses import (
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import Observers
     from mothtrap.adapters.torch.losses.policies import SampledActions
     from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
 
 
 def add_loss_observers(
-    job: Job, forwards: ForwardObserver, targets: TargetOrderObserver, sampled: SampledActions
+    job: Job,
+    observers: Observers,
+    forwards: ForwardObserver,
+    targets: TargetOrderObserver,
+    sampled: SampledActions,
 ) -> None:
     """Add the observers of losses whose facts are needed.
 
     Args:
         job: the job that they observe.
+        observers: list to which they are added.
         forwards: observer of forward passes, two parts of which also observe losses.
         targets: observer of the order of targets, which other observers also need.
         sampled: actions drawn by policies.
     """
-    observers, margins, rows = job.observers, forwards.margins, forwards.evaluations.rows
+    margins, rows = forwards.margins, forwards.evaluations.rows
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)

@@ -168,7 +168,8 @@ class Tracer(Parts):
         add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
         add("loss graph", lambda: self.losses)
         add("memory", lambda: MemoryObserver(self), each_step=True)
-        add_loss_observers(self, forwards, self._target_order, self.losses.sampled)
+        of_losses = forwards, self._target_order, self.losses.sampled
+        add_loss_observers(self, self.observers, *of_losses)
         add("updates", lambda: UpdateObserver(self, optimizers))
         add("buffers", lambda: BufferObserver(self))
         add("optimizer facts", lambda: self._facts, OptimizerFacts)

@@ -238,8 +238,8 @@ def loss_terms(root: Node) -> list[LossTerm]:
             if operation(node) == "log_softmax" and negated is not None:
                 negated = not negated  # in a hand-written loss, the logarithm is negated
             above = way.above[:MAX_ABOVE]
-            of_way = {"optimistic": way.optimistic, "product": way.product}
-            terms.append(replace(term, above=above, negated=negated, **of_way))
+            term = replace(term, optimistic=way.optimistic, product=way.product)
+            terms.append(replace(term, above=above, negated=negated))
             continue
         name = operation(node)
         if node is root or name in _ARITHMETIC or name in _VIEWS:

@@ -201,11 +201,11 @@ def _terms(node: Node) -> Linear:
         name = operation(behind) if behind is not None else ""
         if behind is not None and _is_distance(behind):
             found.append((sign, behind))
-        elif name in ("add", "sub", "rsub", "neg"):
+        elif behind is not None and name in ("add", "sub", "rsub", "neg"):
             first = -sign if name in ("rsub", "neg") else sign
             second = -sign if name == "sub" else sign
-            signs = zip((first, second), behind.next_functions, strict=False)
-            waiting += [(one, child) for one, (child, _) in signs if child is not None]
+            operands = zip((first, second), behind.next_functions, strict=False)
+            waiting += [(one, child) for one, (child, _) in operands if child is not None]
         else:
             return []
     signs = sorted(sign for sign, _ in found)
