@@ -45,8 +45,9 @@ class EvaluationUnchanged(Rule):
         nonzero loss, with at least `steps` steps between any two evaluations. PyTorch: also when a
         copy, such as an `AveragedModel`, has the same weights in at least `evaluations`
         evaluations, and the trained model itself is never evaluated. Info when a copy that computes
-        the targets of squared or absolute errors, from other data than the predictions, has the
-        same weights for `target_steps` steps, and a warning after `many_target_steps`.
+        the targets of squared or absolute errors, from other data than the predictions in
+        `target_looks` steps, has the same weights for `target_steps` steps, and a warning after
+        `many_target_steps`.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is constant, too, and if the loss changed in
