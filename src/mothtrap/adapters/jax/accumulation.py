@@ -14,7 +14,7 @@ from mothtrap.adapters.jax.functions import Book
 from mothtrap.adapters.jax.graph import INLINED
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.programs import FILLING, equations
-from mothtrap.adapters.jax.shadow import raw_jit
+from mothtrap.adapters.jax.shadow import traced
 
 UNCHANGED: Final = frozenset({"convert_element_type", "copy", "reshape", "copy_p"})
 ADDITIONS: Final = frozenset({"add", "add_any"})
@@ -37,7 +37,7 @@ def added(jitted: Jitted, book: Book, args: Any, kwargs: Any) -> int:
     book.marks = True
     try:
         with internals.traced_anew():
-            jaxpr = raw_jit(jitted)(*args, **kwargs).jaxpr.jaxpr
+            jaxpr = traced(jitted, args, kwargs)
     finally:
         book.marks = False
     count = max((number for number, _ in _sums(jaxpr)), default=0)

@@ -468,8 +468,8 @@ def _is_array(leaf: Any) -> bool:
 _RAW_JIT: Final = jax.jit
 
 
-def raw_jit(jitted: Jitted) -> Callable[..., Any]:
-    """Return a function that traces the user's function anew with its static arguments."""
+def traced(jitted: Jitted, args: Any, kwargs: Any) -> Any:
+    """Trace the user's function anew with its static arguments, and return the jaxpr."""
     fun = jitted.fun
 
     def anew(*args: Any, **kwargs: Any) -> Any:
@@ -477,7 +477,7 @@ def raw_jit(jitted: Jitted) -> Callable[..., Any]:
 
     anew.__signature__ = inspect.signature(fun)  # type: ignore[attr-defined]
     options = {name: jitted.options[name] for name in STATIC if name in jitted.options}
-    return _RAW_JIT(anew, **options).trace
+    return _RAW_JIT(anew, **options).trace(*args, **kwargs).jaxpr.jaxpr
 
 
 jax.tree_util.register_dataclass(
