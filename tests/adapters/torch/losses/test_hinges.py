@@ -49,10 +49,19 @@ def contrastive(a: Rows, b: Rows, labels: Rows) -> Rows:
     return (labels * distance.pow(2) + (1 - labels) * far.pow(2)).mean()
 
 
-def test_the_level_of_a_contrastive_loss_is_that_of_equal_distances() -> None:
+def by_squares(a: Rows, b: Rows, labels: Rows) -> Rows:
+    squares = (b - a).pow(2).sum(1)
+    far = F.relu(2.0 - (squares + 1e-9).sqrt()).pow(2)
+    return (labels.float() * squares + (1 + -1 * labels).float() * far).mean()
+
+
+@pytest.mark.parametrize("form", [contrastive, by_squares])
+def test_the_level_of_a_contrastive_loss_is_that_of_equal_distances(
+    form: Callable[[Rows, Rows, Rows], Rows],
+) -> None:
     labels = (torch.arange(ROWS) < 3).float()
     a, b, _ = groups()
-    loss = contrastive(0.1 * a, 0.1 * b, labels)
+    loss = form(0.1 * a, 0.1 * b, labels)
     found = hinge(loss.grad_fn)
     assert found is not None
     assert found.margin == pytest.approx(2.0, abs=1e-4)

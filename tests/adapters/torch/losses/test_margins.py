@@ -42,7 +42,7 @@ def found(loss: nn.Module, steps: int) -> list[MarginLoss]:
 def test_every_eighth_value_of_a_loss_with_a_margin_is_reported() -> None:
     names = {nn.TripletMarginLoss(0.5): "triplet_margin_loss", OwnTripletLoss(0.5): ""}
     for loss, name in names.items():
-        [one] = found(loss, 201)
+        [one] = [one for one in found(loss, 201) if one.loss != "the loss"]  # read from its graph
         assert (one.loss, one.margin, one.calls) == (name or "OwnTripletLoss", 0.5, 200)
         assert len(one.values) == 25
         assert (one.level, one.equal) == (0.5, 0)

@@ -142,20 +142,25 @@ def _pairs(
 ) -> Hinge | None:
     """Return the value of a contrastive loss, whose other term pulls pairs together."""
     [(_, distance)] = _terms(node)
-    others = [part for part in parts if part[0] is not node and part[0] is distance]
-    push_N = _weights(weights, saved)
-    pull_N = _weights(others[0][1], saved) if len(others) == 1 else None
-    distance_N = _value(distance, saved)
-    if push_N is None or pull_N is None or distance_N is None:
+    others = [part for part in parts if part[0] is not node]
+    push_N, distance_N = _weights(weights, saved), _value(distance, saved)
+    if push_N is None or distance_N is None or len(others) != 1:
+        return None
+    other, of_other, pulling = others[0]
+    pull_N, near_N = _weights(of_other, saved), _value(other, saved)
+    if pull_N is None or near_N is None or near_N.numel() != value_N.numel():
         return None
     if not push_N.shape == pull_N.shape == value_N.shape:
         return None
-    pulling = others[0][2]
-    value = (pull_N * distance_N.reshape(-1) ** pulling + push_N * value_N**power).mean()
-    pull, push = float(pull_N.mean()), float(push_N.mean())
+    near_N, distance_N = near_N.reshape(-1) ** pulling, distance_N.reshape(-1)
+    squares = (one for one in (1.0, 2.0) if torch.allclose(near_N, distance_N**one, 1e-2, 1e-4))
+    grows = next(squares, None)
+    if grows is None:  # another distance, or another power
+        return None
+    value = (pull_N * near_N + push_N * value_N**power).mean()
     depth = torch.linspace(0, margin, DEPTHS)
-    level = (pull * depth**pulling + push * (margin - depth) ** power).min()
-    return Hinge(float(value), margin, float(level))
+    level = float(pull_N.mean()) * depth**grows + float(push_N.mean()) * (margin - depth) ** power
+    return Hinge(float(value), margin, float(level.min()))
 
 
 _Part = tuple[Node, Node, float]

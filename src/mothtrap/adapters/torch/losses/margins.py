@@ -69,8 +69,8 @@ class MarginObserver:
 
     @property
     def is_used(self) -> bool:
-        """Return whether a loss with a margin has been called."""
-        return bool(self._functions) or len(self._modules) > 0
+        """Return whether a function with a margin has been called."""
+        return bool(self._functions)
 
     def returned(self, module: nn.Module, value: torch.Tensor) -> None:
         """Handle the result of a loss module, one number, in training."""
