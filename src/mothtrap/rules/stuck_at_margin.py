@@ -31,9 +31,9 @@ class StuckAtMargin(Rule):
         rows. The embedding does not separate anything. Often all embeddings have become equal.
 
     Fires:
-        Warning when the mean of all sampled values is between `below` and `above` (pairs:
-        `above_pairs`) of this value for `calls` calls, in their first and in their second half.
-        Error after `worthless_calls`.
+        Warning when the mean of all sampled values is between `below` and `above` of this value for
+        `calls` calls, in their first and in their second half. For pairs, the second half may be up
+        to `above_pairs`, and the first half is not limited. Error after `worthless_calls`.
 
     Stays quiet:
         For losses that fall below this value, and in the first `calls` calls. For pairs that all
@@ -93,8 +93,12 @@ class StuckAtMargin(Rule):
         last = every[-1]
         shares = np.concatenate([np.array(one.values) / _level(one) for one in every])
         pairs = _level(last) != last.margin
+        first, second = (float(half.mean()) for half in np.array_split(shares, 2))
         most = self.above_pairs if pairs else self.above
-        stays = all(self.below <= half.mean() <= most for half in np.array_split(shares, 2))
+        # distances of pairs may be large at first
+        stays = (
+            min(first, second) >= self.below and (second if pairs else max(first, second)) <= most
+        )
         if last.calls < self.calls or not stays:
             return None
         worthless = last.calls >= self.worthless_calls
