@@ -54,7 +54,7 @@ class AccumulationNotAveraged(Rule):
         For losses that are divided or multiplied by any factor, and one `backward()` per step.
 
     What to do:
-        - Divide the loss by the number of micro-batches before `backward()`:
+        - PyTorch: Divide the loss by the number of micro-batches before `backward()`:
           `(loss / accumulation_steps).backward()`.
         - JAX: Divide the sum of the gradients before the optimizer gets it:
           `jax.tree.map(lambda g: g / micro_batches, grads)`, or use `optax.MultiSteps`.
@@ -208,7 +208,7 @@ class AccumulationNotAveraged(Rule):
             steps_S,
             f"the gradients of {number} micro-batches are summed, not averaged: they are {number} "
             "times too large",
-            self.fixes(window)[1:2],
+            self.fixes(window)[:1],
             {"micro_batches": number},
             seen.location,
         )
