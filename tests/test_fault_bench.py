@@ -58,7 +58,7 @@ def test_a_folder_need_not_say_its_fixes(tmp_path: Path) -> None:
     assert faults.first_fixes(faults.CASES)
 
 
-@pytest.mark.parametrize("folder", ["", "more"])
+@pytest.mark.parametrize("folder", ["", "more", "later"])
 def test_every_fault_has_its_fix(folder: str) -> None:
     base = faults.CASES / folder
     expected = json.loads((base / "expected.json").read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def test_healthy_programs_may_have_seven_warnings_in_seventy_five_runs() -> None
     assert faults.healthy_totals([outcome(finding("overfit"))] + [quiet] * 74)[1] is False
 
 
-@pytest.mark.parametrize("folder", ["", "more"])
+@pytest.mark.parametrize("folder", ["", "more", "later"])
 def test_every_case_has_its_program_and_every_program_its_expectation(folder: str) -> None:
     base = faults.CASES / folder
     scripts = base / "cases" if (base / "cases").is_dir() else base

@@ -9,7 +9,7 @@ from tests.rules.windows import LOSS, series, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
+from mothtrap.core.facts.trainers import SummedGradients, TrainerSettings, UndividedLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.accumulation_not_averaged import AccumulationNotAveraged
@@ -47,6 +47,16 @@ def test_fires_when_means_are_added_up() -> None:
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 0, N)
     assert finding.location == LOSS
     assert "4 times" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "severity"), [(False, Severity.WARNING), (True, Severity.INFO)]
+)
+def test_a_compiled_step_that_adds_gradients(adaptive: bool, severity: Severity) -> None:
+    seen = SummedGradients(step=0, micro_batches=4, adaptive=adaptive, location="train.py:7")
+    [finding] = check(4, seen)
+    assert (finding.severity, finding.location) == (severity, "train.py:7")
+    assert finding.message.startswith("the gradients of 4 micro-batches are summed, not averaged")
 
 
 def test_a_mean_written_by_hand_counts() -> None:

@@ -43,6 +43,13 @@ def test_labels_that_are_the_inputs_are_a_warning_while_the_loss_is_high() -> No
     assert "not shifted" in finding.message
 
 
+def test_smoothed_labels_have_no_entropy_to_compare_with() -> None:
+    smoothed = [msgspec.structs.replace(one, label_counts=None) for one in calls((0,), "causal")]
+    [finding] = check(smoothed, 0.01)
+    assert finding.severity is Severity.WARNING
+    assert finding.message.endswith("the labels are not shifted")
+
+
 def test_and_an_error_once_the_loss_shows_that_they_are_copied() -> None:
     faulty = calls((0,), "causal")
     assert check(faulty, 0.29 * math.log(4))[0].severity is Severity.ERROR

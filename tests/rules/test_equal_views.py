@@ -41,3 +41,11 @@ def test_dropout_makes_two_outputs_of_equal_data() -> None:
 def test_needs_some_steps() -> None:
     with pytest.raises(NotEnoughData):
         EqualViewsOfStep().check(window(seen(), steps=5))
+
+
+def test_an_anchor_that_is_its_positive_is_a_warning() -> None:
+    one = EqualViews(step=7, steps=8, loss="triplet_margin_loss", location="net.py:9")
+    [finding] = EqualViewsOfStep().check(window(one, steps=40))
+    assert (finding.severity, finding.location) == (Severity.WARNING, "net.py:9")
+    assert "the first two arguments of triplet_margin_loss were equal" in finding.message
+    assert finding.fixes[0].startswith("Pass two different rows of the same class")

@@ -5,7 +5,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, LossRowsShared
 from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
@@ -89,3 +89,30 @@ def test_needs_an_evaluation() -> None:
         EvaluationLabelsTrained().check(
             window(LossCall(step=1, operation="nll", prediction_shape=(ROWS, 5)))
         )
+
+
+def indexed(*shared: int, evaluated: int = 200) -> list[Finding]:
+    return EvaluationLabelsTrained().check(
+        window(
+            *(
+                LossRowsShared(
+                    step=5, train_rows=140, eval_rows=evaluated, shared=each, location=f"e.py:{n}"
+                )
+                for n, each in enumerate(shared)
+            )
+        )
+    )
+
+
+def test_rows_of_a_mask_that_are_trained_and_evaluated_are_reported() -> None:
+    [finding] = indexed(60)
+    assert (finding.severity, finding.location) == (Severity.WARNING, "e.py:0")
+    assert "uses the labels of 60 of the 200 rows of this evaluation loss" in finding.message
+    [finding] = indexed(0, 60)
+    assert finding.severity is Severity.WARNING
+    [finding] = indexed(0, 50, evaluated=50)
+    assert finding.severity is Severity.INFO
+
+
+def test_other_rows_and_the_training_rows_are_fine() -> None:
+    assert indexed(0) == indexed(9) == indexed(140, evaluated=140) == []

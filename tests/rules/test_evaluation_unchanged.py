@@ -12,6 +12,7 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationPhase,
 )
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.evaluation_unchanged import EvaluationUnchanged
@@ -103,3 +104,28 @@ def test_copies_that_change_or_make_targets_are_fine() -> None:
     for seen in (("aaab", ()), ("aaa", ()), ("aaaa", (targets,)), ("aaaa", (own,))):
         with pytest.raises(NotEnoughData):
             copied(*seen[0], others=seen[1])
+
+
+def targets(steps: list[int], *, digest: str = "a", same: int = 0) -> list[Finding]:
+    copies = [
+        EvaluatedCopy(step=step, module="Net#2", digest=digest or str(step), same=same, apart=5)
+        for step in steps
+    ]
+    made = BootstrappedTargets(step=9, module="Net#2", steps=10)
+    error = LossCall(step=0, operation="elementwise")
+    return EvaluationUnchanged().check(window(*copies, made, error))
+
+
+def test_a_target_network_that_never_changes_is_a_note_and_later_a_warning() -> None:
+    [finding] = targets([0, 100, 400])
+    assert finding.severity is Severity.INFO
+    assert "Net#2 computes the targets, and has the same weights in all 3" in finding.message
+    assert finding.fixes[0].startswith("Update a target network every few hundred steps")
+    [finding] = targets([0, 100, 5000])
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_target_network_that_changes_and_a_teacher_are_fine() -> None:
+    for steps, digest, same in (([0, 200], "a", 0), ([0, 900], "", 0), ([0, 900], "a", 1)):
+        with pytest.raises(NotEnoughData):
+            targets(steps, digest=digest, same=same)

@@ -121,3 +121,11 @@ def test_class_numbers_beyond_the_outputs_get_the_fix_for_class_numbers() -> Non
     )
     [finding] = check(failed, call())
     assert finding.fixes[0].startswith("Number the classes from 0")
+
+
+def test_labels_of_zero_in_a_loss_of_signs_are_a_warning() -> None:
+    pair = call(operation="cosine_embedding_loss", counts=None, least=0, greatest=1)
+    [finding] = check(pair)
+    assert finding.severity is Severity.WARNING
+    assert "it expects -1 and 1: rows with the label 0 train nothing" in finding.message
+    assert finding.fixes[0].startswith("Map labels of 0 and 1 to -1 and 1")

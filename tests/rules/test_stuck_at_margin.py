@@ -46,3 +46,25 @@ def test_needs_a_loss_with_a_margin_and_enough_calls() -> None:
     few = MarginLoss(step=90, loss="L", margin=1.0, calls=96, values=(1.0,) * 12)
     with pytest.raises(NotEnoughData, match="200 calls"):
         StuckAtMargin().check(window(few, steps=96))
+
+
+def test_a_pair_loss_is_compared_with_equal_distances() -> None:
+    seen = MarginLoss(
+        step=199,
+        loss="cosine_embedding_loss",
+        margin=0.2,
+        calls=200,
+        values=(0.4,) * 25,
+        level=0.4,
+        equal=25,
+    )
+    [finding] = StuckAtMargin().check(window(seen, steps=200))
+    assert "stayed at 0.4, its value for equal distances (margin 0.2)" in finding.message
+    assert finding.message.endswith("all embeddings have become equal")
+    assert finding.fixes[0].startswith("Check which label means that a pair is equal")
+
+
+def test_pairs_of_one_label_have_no_level() -> None:
+    seen = MarginLoss(step=199, loss="L", margin=0.2, calls=200, values=(0.0,) * 25, level=0.0)
+    with pytest.raises(NotApplicable):
+        StuckAtMargin().check(window(seen, steps=200))

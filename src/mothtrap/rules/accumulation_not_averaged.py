@@ -9,7 +9,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
+from mothtrap.core.facts.trainers import SummedGradients, TrainerSettings, UndividedLoss
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
@@ -32,7 +32,8 @@ class AccumulationNotAveraged(Rule):
     What it detects:
         Several `backward()` calls from the same line between two steps, each on a loss that is
         not divided by the number of micro-batches. The loss, or one of its terms, is the mean over
-        its micro-batch, or a sum over its rows.
+        its micro-batch, or a sum over its rows. JAX: gradients of a mean loss that a compiled step
+        adds up, in a loop or one after another, without a division by their number.
 
     Why it matters:
         `backward()` adds to the gradient. With N micro-batches the gradient, and with SGD the
@@ -53,8 +54,10 @@ class AccumulationNotAveraged(Rule):
         For losses that are divided or multiplied by any factor, and one `backward()` per step.
 
     What to do:
-        - Divide the loss by the number of micro-batches before `backward()`:
+        - PyTorch: Divide the loss by the number of micro-batches before `backward()`:
           `(loss / accumulation_steps).backward()`.
+        - JAX: Divide the sum of the gradients before the optimizer gets it:
+          `jax.tree.map(lambda g: g / micro_batches, grads)`, or use `optax.MultiSteps`.
         - Or divide the gradients before the step, or lower the learning rate by that number.
         - For a sum over rows, use the mean: `reduction="mean"`.
         - For a short last group, choose a number of micro-batches that divides the number of
@@ -73,9 +76,9 @@ class AccumulationNotAveraged(Rule):
 
     code = "GRD107"
     needs = (
-        Need(facts=(LossCall,), scalars=("micro_batches",)),
-        Need(scalars=("lr", "clip_limit"), optional=True),
-        Need(facts=(UndividedLoss, TrainerSettings), optional=True),
+        Need(scalars=("micro_batches",)),
+        Need(facts=(LossCall,), scalars=("lr", "clip_limit"), optional=True),
+        Need(facts=(UndividedLoss, SummedGradients, TrainerSettings), optional=True),
     )
     proof = Proof(title="Micro-batches per step", scalars=("micro_batches",))
     explains = (
@@ -96,6 +99,9 @@ class AccumulationNotAveraged(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Check how the losses of accumulated micro-batches are computed."""
+        summed = list(window.seen(SummedGradients))
+        if summed:
+            return [self._summed(window, summed[-1])]
         counted = [s for s in window.scalars("micro_batches") if len(s)]
         if not counted:
             raise NotEnoughData("no backward pass was recorded")
@@ -110,6 +116,8 @@ class AccumulationNotAveraged(Rule):
         undivided = list(window.seen(UndividedLoss))
         if undivided:
             return [self._of_trainer(window, undivided[-1], steps_S)]
+        if not list(window.seen(LossCall)) and not list(window.seen(TrainerSettings)):
+            raise NotEnoughData("no loss was traced to its operation")
         calls = _calls(window, steps_S)
         found = self._undivided(window, calls, steps_S, count_S) if calls else None
         if found is None:
@@ -190,6 +198,19 @@ class AccumulationNotAveraged(Rule):
             fixes=fixes,
             evidence={**evidence, "steps": len(steps_S), "limit": self.num_steps},
             location=location,
+        )
+
+    def _summed(self, window: Window, seen: SummedGradients) -> Finding:
+        number, steps_S = seen.micro_batches, np.array([seen.step, window.total_steps - 1])
+        return self._finding(
+            window,
+            Severity.INFO if seen.adaptive else Severity.WARNING,
+            steps_S,
+            f"the gradients of {number} micro-batches are summed, not averaged: they are {number} "
+            "times too large",
+            self.fixes(window)[:1],
+            {"micro_batches": number},
+            seen.location,
         )
 
     def _of_trainer(self, window: Window, seen: UndividedLoss, steps_S: Ints) -> Finding:

@@ -29,10 +29,10 @@ class CausalLeak(Rule):
     """A sequence model sees the tokens that it must predict.
 
     What it detects:
-        Targets of a class loss that equal the integer inputs at the same position (labels that were
-        not shifted), or that a decoder receives together with the encoder's tokens. Also targets
-        that equal the inputs at the next position while unmasked attention or a bidirectional
-        recurrent layer reveals that position.
+        Targets of a class loss, hard or smoothed, that equal the integer inputs at the same
+        position (labels that were not shifted), or that a decoder receives together with the
+        encoder's tokens. Also targets that equal the inputs at the next position while unmasked
+        attention or a bidirectional recurrent layer reveals that position.
 
     Why it matters:
         The input contains the answer. The model learns to copy it, the loss falls towards 0, and
@@ -133,7 +133,8 @@ class CausalLeak(Rule):
         return None
 
     def _same_position(self, window: Window, calls: list[LossCall], *, decoded: bool) -> Finding:
-        chance = entropy(label_counts(calls))
+        smoothed = not any(call.label_counts for call in calls)  # their loss has another scale
+        chance = 0.0 if smoothed else entropy(label_counts(calls))
         loss_S = losses_at(window, calls)
         latest = float(np.median(loss_S[-3:])) if len(loss_S) else None
         is_causal = any(call.looks_ahead == "causal" for call in calls)
@@ -147,7 +148,7 @@ class CausalLeak(Rule):
             "the targets are the inputs "
             + ("of the decoder " if decoded else "")
             + "at the same position: the labels are not shifted"
-            + (shown if latest is not None else ""),
+            + (shown if latest is not None and not smoothed else ""),
             {"offset": 0, "value": latest, "entropy": chance, "limit": self.copying_ratio},
             fixes=self.fixes(window)[1:2] if decoded else None,
         )

@@ -21,7 +21,9 @@ class EqualViewsOfStep(Rule):
 
     What it detects:
         A model that is called twice before each backward pass, or once with two concatenated
-        batches, and gets the same values both times, although they are in different tensors.
+        batches, and gets the same values both times, although they are in different tensors. Also
+        an anchor that equals its positive in `F.triplet_margin_loss`, and equal pairs of
+        embeddings in the other losses with a margin.
 
     Why it matters:
         A contrastive loss learns what two views of an example have in common. If the views are
@@ -41,6 +43,8 @@ class EqualViewsOfStep(Rule):
         - Draw a new random augmentation for each view: `view_1, view_2 = augment(x), augment(x)`.
         - Check that the augmentation is random, is switched on, and does not change the image in
           place.
+        - Pass two different rows of the same class as anchor and positive:
+          `triplet(model(anchor), model(positive), model(negative))`.
 
     Example:
         views = augment(x)
@@ -65,19 +69,23 @@ class EqualViewsOfStep(Rule):
         seen = [
             one for one in window.seen(EqualViews) if one.steps >= self.steps and not one.dropout
         ]
+        seen.sort(key=lambda one: not one.loss)  # the loss shows the cause
         return [self._finding(window, one) for one in seen[:1]]
 
     def _finding(self, window: Window, one: EqualViews) -> Finding:
+        *views, pairs = self.fixes(window)
+        what = "the model got the same values twice, in two tensors: the two views are equal"
+        if one.loss:
+            what = f"the first two arguments of {one.loss} were equal: it compares rows with"
+            what += " themselves"
         return self.finding(
             window,
-            severity=Severity.WARNING if _is_contrastive(window) else Severity.INFO,
+            severity=Severity.WARNING if one.loss or _is_contrastive(window) else Severity.INFO,
             step=max(0, one.step - one.steps + 1),
             last_step=one.step,
             count=one.steps,
-            message=(
-                f"in {one.steps} of {one.steps} steps (limit {self.steps}), the model got the "
-                "same values twice, in two tensors: the two views are equal"
-            ),
+            message=f"in {one.steps} of {one.steps} steps (limit {self.steps}), {what}",
+            fixes=(pairs,) if one.loss else tuple(views),
             evidence={"steps": one.steps, "limit": self.steps},
             location=one.location,
         )

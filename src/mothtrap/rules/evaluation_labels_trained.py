@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, LossRowsShared
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -25,7 +25,8 @@ class EvaluationLabelsTrained(Rule):
 
     What it detects:
         A model that is called with all rows together, as in graph learning. The training loss uses
-        all of its outputs, although the evaluation loss uses some of the same rows.
+        all of its outputs, or rows of a mask or list of indices, although the evaluation loss uses
+        some of the same rows.
 
     Why it matters:
         The model trains on the labels of the evaluation rows, so the evaluation shows how well it
@@ -35,15 +36,19 @@ class EvaluationLabelsTrained(Rule):
         Warning when all of this is true: Every observed training loss has as many rows as the model
         returns. The training data have no further rows. An evaluation returns as many rows from
         the same inputs (`known` of its rows were trained on), and its loss uses less than `part`
-        of them.
+        of them. PyTorch: also when the model gets the same data in every call, and at least
+        `shared_rows` rows and `shared` of the rows of an evaluation loss are also used by the
+        training loss. A note if all its rows are, and other evaluation losses use no such rows.
 
     Stays quiet:
-        If the training loss uses only part of the outputs: `output[idx_train]`. For mini-batches,
-        and for evaluations that compute no loss.
+        If the training loss uses other outputs: `output[idx_train]`. For mini-batches, for
+        evaluations that compute no loss, and for an evaluation of exactly the training rows.
 
     What to do:
         - Use only the training rows in the training loss:
           `loss_fn(output[train_mask], labels[train_mask])`.
+        - Check that the masks or lists of indices have no row in common:
+          `(train_mask & test_mask).sum() == 0`.
 
     Example:
         loss = F.nll_loss(model(x, adj), labels)                        # all labels
@@ -61,6 +66,7 @@ class EvaluationLabelsTrained(Rule):
         Need(facts=(Evaluation,)),
         Need(facts=(EvaluationPhase,)),
         Need(facts=(RowsShared,)),
+        Need(facts=(LossRowsShared,), optional=True),
     )
     explains = ("train_eval_overlap", "overtraining", "too_good_to_be_true")
 
@@ -69,8 +75,14 @@ class EvaluationLabelsTrained(Rule):
         0.95, unit="of the evaluated rows", source="chosen by hand: the inputs are the same ones"
     )
 
+    shared: float = threshold(0.05, unit="of the evaluated rows", source="chosen by hand")
+    shared_rows: int = threshold(10, unit="rows", source="chosen by hand")
+
     def check(self, window: Window) -> list[Finding]:
         """Compare the rows of training losses, of the model's outputs, and of evaluation losses."""
+        indexed = list(window.seen(LossRowsShared))
+        if indexed:
+            return self._of_indices(window, indexed)
         trained = [c for c in window.seen(LossCall) if c.mode is Mode.TRAIN and c.prediction_shape]
         phases = [phase for phase in window.seen(EvaluationPhase) if phase.output_shape]
         if not trained or not phases:
@@ -88,6 +100,35 @@ class EvaluationLabelsTrained(Rule):
             if one.calls and one.rows < self.part * count * one.calls:
                 return [self._finding(window, one, whole[0], count, trained[-1].location)]
         return []
+
+    def _of_indices(self, window: Window, seen: list[LossRowsShared]) -> list[Finding]:
+        """Compare rows that masks or indices select."""
+        newest = {one.location: one for one in seen}.values()
+        wrong = [one for one in newest if self._is_shared(one)]
+        if not wrong:
+            return []
+        one, apart = wrong[0], any(not other.shared for other in newest)
+        chosen = apart and one.shared == one.eval_rows  # perhaps some training rows, on purpose
+        return [
+            self.finding(
+                window,
+                severity=Severity.INFO if chosen else Severity.WARNING,
+                step=one.step,
+                count=one.shared,
+                message=(
+                    f"the training loss uses the labels of {one.shared} of the {one.eval_rows} "
+                    f"rows of this evaluation loss (limit {self.shared:.0%})"
+                ),
+                evidence={"shared": one.shared, "rows": one.eval_rows, "limit": self.shared},
+                location=one.location,
+                fixes=self.fixes(window)[1:],
+            )
+        ]
+
+    def _is_shared(self, one: LossRowsShared) -> bool:
+        if one.shared == one.eval_rows == one.train_rows:  # the training rows, on purpose
+            return False
+        return one.shared >= max(self.shared_rows, self.shared * one.eval_rows)
 
     def _is_same(self, one: RowsShared, count: int) -> bool:
         """Return whether a model was evaluated on the rows that it trains on, all at once."""

@@ -13,10 +13,12 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationPhase,
 )
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import Evaluated, evaluated
@@ -29,28 +31,36 @@ class EvaluationUnchanged(Rule):
     What it detects:
         Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
         loss changes. Also a copy of the trained model whose weights are equal in every evaluation,
-        whatever is computed from its output.
+        whatever is computed from its output. PyTorch: also a target network that never changes.
 
     Why it matters:
         New weights or new rows change the loss at least in its last digit. If it stays equal, the
         evaluated model does not change with training. It may be an old copy of the model, an
         average that is never updated, weights reloaded before each evaluation, or an output that
-        does not depend on the weights.
+        does not depend on the weights. A target network that never changes gives targets of an
+        untrained model, and the model learns no more than these.
 
     Fires:
         Warning when all evaluations at one line, at least `evaluations` of them, give the same
         nonzero loss, with at least `steps` steps between any two evaluations. PyTorch: also when a
         copy, such as an `AveragedModel`, has the same weights in at least `evaluations`
-        evaluations, and the trained model itself is never evaluated.
+        evaluations, and the trained model itself is never evaluated. Info when a copy that computes
+        the targets of squared or absolute errors, from other data than the predictions in
+        `target_looks` steps, has the same weights for `target_steps` steps, and a warning after
+        `many_target_steps`.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is constant, too, and if the loss changed in
-        any evaluation. For copies that compute targets: a target network, a teacher.
+        any evaluation. For copies that are called with the data of the trained model, such as a
+        teacher, a reference model, or a random network to be predicted. For class losses.
 
     What to do:
         - Evaluate the model that is trained: check whether a copy, an average, or reloaded
           weights are evaluated instead, and whether they get the new weights.
         - Update an averaged model after each step: `averaged.update_parameters(model)`.
+        - Update a target network every few hundred steps:
+          `target.load_state_dict(model.state_dict())`. Or move it a little in each step:
+          `p_target.lerp_(p, 0.005)`.
 
     Example:
         averaged = copy.deepcopy(model)                 # and never updated
@@ -64,6 +74,7 @@ class EvaluationUnchanged(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(facts=(EvaluatedCopy, EvaluationPhase, BootstrappedTargets), optional=True),
+        Need(facts=(LossCall,), optional=True),
         Need(scalars=("loss",), optional=True),
     )
     proof = Proof(title="Evaluation loss", scalars=("loss",), reference=("value",))
@@ -75,10 +86,19 @@ class EvaluationUnchanged(Rule):
         source=("chosen by hand: a changing model never repeats a loss this often"),
     )
     steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
+    target_looks: int = threshold(4, unit="calls with other data", source="chosen by hand")
+    target_steps: int = threshold(
+        300, unit="optimizer steps", source="chosen by hand: many copies are updated more often"
+    )
+    many_target_steps: int = threshold(
+        4000,
+        unit="optimizer steps",
+        source="copied every 10,000 frames, 2,500 steps, by Mnih et al. 2015",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the losses of each line that evaluates."""
-        copied = self._unchanged_copy(window)
+        copied = self._unchanged_copy(window) or self._unchanged_target(window)
         if copied is not None:
             return [copied]
         every = evaluated(window)
@@ -93,7 +113,7 @@ class EvaluationUnchanged(Rule):
     def _unchanged_copy(self, window: Window) -> Finding | None:
         """Return a finding about an evaluated copy of the model whose weights never change."""
         seen = list(window.seen(EvaluatedCopy))
-        same = len({one.digest for one in seen}) == 1
+        same = bool(seen) and _are_equal(seen)
         if len(seen) < self.evaluations or not same or seen[-1].step - seen[0].step < self.steps:
             return None
         if any(True for kind in (EvaluationPhase, BootstrappedTargets) for _ in window.seen(kind)):
@@ -111,6 +131,42 @@ class EvaluationUnchanged(Rule):
             ),
             evidence={"evaluations": len(seen), "limit": self.evaluations},
             location=last.location,
+            fixes=self.fixes(window)[:2],
+        )
+
+    def _unchanged_target(self, window: Window) -> Finding | None:
+        """Return a finding about a copy whose output is the target, and which never changes."""
+        calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+        if not calls or any(call.operation != "elementwise" for call in calls):
+            return None
+        copies: dict[str, list[EvaluatedCopy]] = {}
+        for one in window.seen(EvaluatedCopy):
+            copies.setdefault(one.module, []).append(one)
+        for seen in copies.values():
+            first, last = seen[0], seen[-1]
+            steps = last.step - first.step
+            makes_targets = last.apart >= self.target_looks and not last.same
+            if makes_targets and steps >= self.target_steps and _are_equal(seen):
+                return self._of_target(window, last, steps, len(seen))
+        return None
+
+    def _of_target(self, window: Window, last: EvaluatedCopy, steps: int, looks: int) -> Finding:
+        many = steps >= self.many_target_steps
+        hint = "" if many else ". Ignore this if it is copied less often"
+        return self.finding(
+            window,
+            severity=Severity.WARNING if many else Severity.INFO,
+            step=last.step - steps,
+            last_step=last.step,
+            count=looks,
+            message=(
+                f"{last.module} computes the targets, and has the same weights in all {looks} "
+                f"inspected steps from {last.step - steps} to {last.step}: the target network is "
+                f"not updated{hint}"
+            ),
+            evidence={"steps": steps, "limit": self.target_steps},
+            location=last.location,
+            fixes=self.fixes(window)[2:],
         )
 
     def _is_unchanged(self, one: Evaluated) -> bool:
@@ -135,4 +191,9 @@ class EvaluationUnchanged(Rule):
             ),
             evidence={"value": value, "evaluations": count, "site": one.last.site},
             location=one.last.location,
+            fixes=self.fixes(window)[:2],
         )
+
+
+def _are_equal(seen: list[EvaluatedCopy]) -> bool:
+    return len({one.digest for one in seen}) == 1

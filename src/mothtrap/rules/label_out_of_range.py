@@ -13,10 +13,18 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
-from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, finding_of_calls
+from mothtrap.rules._loss_calls import (
+    CLASS_LOSSES,
+    by_place,
+    class_calls,
+    finding_of_calls,
+    train_calls,
+)
 
 PIXELS = 100
 """Targets with at least this maximum count as unscaled pixels; chosen by hand."""
+SIGNED = ("cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss")
+"""Losses whose labels are -1 and 1."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +33,14 @@ class LabelOutOfRange(Rule):
 
     What it detects:
         Class indices for which the model has no output. Targets of a binary cross-entropy
-        outside of 0 to 1. Batches in which every label is ignored.
+        outside of 0 to 1. Labels of 0 and 1 in a loss that expects -1 and 1, such as
+        `cosine_embedding_loss`. Batches in which every label is ignored.
 
     Why it matters:
         A class index beyond the outputs crashes training, on a GPU with an assertion that does
         not name the cause. Binary targets such as 2 or -1 leave the loss without a lower bound.
-        If all labels of a batch are ignored, the mean loss is 0/0, and NaN spreads to every
+        A loss that expects -1 and 1 ignores rows with the label 0. If all labels of a batch are
+        ignored, the mean loss is 0/0, and NaN spreads to every
         weight.
 
     Fires:
@@ -44,6 +54,7 @@ class LabelOutOfRange(Rule):
     What to do:
         - Number the classes from 0, and give the model one output per class.
         - Map the targets of a binary loss to 0 and 1: `(y > 0).float()` for labels -1 and 1.
+        - Map labels of 0 and 1 to -1 and 1 for a loss that compares two rows: `2 * y - 1`.
         - Divide masks and pixels of 0 to 255 by 255.
         - Skip batches without labels, or divide the sum by `max(1, count)`.
 
@@ -77,6 +88,7 @@ class LabelOutOfRange(Rule):
         "loss_spike",
         "unshuffled_batches",
         "class_imbalance",
+        "stuck_at_margin",
     )
 
     tolerance: float = threshold(
@@ -93,6 +105,9 @@ class LabelOutOfRange(Rule):
             found = self._failed(window, failed[-1])
             if found is not None:
                 return [found]
+        unsigned = [call for call in train_calls(window) if call.operation in SIGNED]
+        if unsigned:
+            return [self._unsigned(window, unsigned)]
         calls = [call for call in class_calls(window) if call.targets or call.label_counts]
         if not calls:
             raise NotEnoughData("no labels of a class loss were recorded")
@@ -140,6 +155,18 @@ class LabelOutOfRange(Rule):
             "between 0 and 1: the loss has no lower bound",
             {"least": least, "greatest": greatest},
             fixes=self._fixes_of_range(window, wrong[0].operation, least, greatest),
+        )
+
+    def _unsigned(self, window: Window, calls: list[LossCall]) -> Finding:
+        return finding_of_calls(
+            self,
+            window,
+            calls,
+            Severity.WARNING,
+            f"{calls[0].operation} gets labels of 0 and no labels of -1, but it expects -1 and 1: "
+            "rows with the label 0 train nothing",
+            {"least": 0.0},
+            fixes=self.fixes(window)[2:3],
         )
 
     def _all_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:

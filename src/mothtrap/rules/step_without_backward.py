@@ -45,8 +45,8 @@ class StepWithoutBackward(Rule):
 
     What to do:
         - Call `loss.backward()` before every `optimizer.step()`.
-        - Check that the loss still depends on the model: no `.detach()`, `.item()`, `no_grad` or
-          new tensor between model and loss.
+        - Check that the optimizer holds the parameters of the model that the loss uses, and that
+          the loss depends on them: no `.detach()`, `.item()`, `no_grad` or new tensor in between.
         - Step only the optimizers whose parameters took part in this backward pass.
         - Call `zero_grad()` before `backward()` or after `step()`. Between them it clears the
           gradients that the step should apply.

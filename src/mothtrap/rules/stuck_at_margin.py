@@ -21,19 +21,23 @@ class StuckAtMargin(Rule):
     """A loss with a margin stays at its margin.
 
     What it detects:
-        A triplet or ranking loss that equals its margin on average, from the first steps on.
+        A triplet, ranking, or contrastive loss that on average is what it would be if all distances
+        were equal, from the first steps on. For a triplet loss this is its margin. Functions such
+        as `F.triplet_margin_loss`, modules with an attribute `margin`, and PyTorch code such as
+        `relu(near - far + margin)` are recognized.
 
     Why it matters:
-        The loss equals the margin when rows are as far from rows of their own class as from other
+        The loss has this value when rows are as far from rows of their own class as from other
         rows. The embedding does not separate anything. Often all embeddings have become equal.
 
     Fires:
-        Warning when the mean of all sampled values is between `below` and `above` of the margin for
-        `calls` calls, in their first and in their second half. Error after `worthless_calls`.
+        Warning when the mean of all sampled values is between `below` and `above` of this value for
+        `calls` calls, in their first and in their second half. For pairs, the second half may be up
+        to `above_pairs`, and the first half is not limited. Error after `worthless_calls`.
 
     Stays quiet:
-        For losses that fall below the margin, and in the first `calls` calls. For losses without an
-        attribute `margin`.
+        For losses that fall below this value, and in the first `calls` calls. For pairs that all
+        have the same label.
 
     What to do:
         - Check the order of the arguments, and the classes of the rows: the positive belongs to the
@@ -41,6 +45,8 @@ class StuckAtMargin(Rule):
           `TripletMarginLoss()(anchor, positive, negative)`.
         - Train on random or semi-hard negatives first: with the hardest negatives, all embeddings
           often become equal.
+        - Check which label means that a pair is equal: 1 in `cosine_embedding_loss`, 0 in
+          `(1 - y) * distance**2 + y * relu(margin - distance)**2`.
         - Change the learning rate: it may be so high that all embeddings became equal, or so low
           that nothing is learned yet.
 
@@ -64,11 +70,18 @@ class StuckAtMargin(Rule):
     below: float = threshold(0.98, unit="of the margin", source="chosen by hand")
     above: float = threshold(1.1, unit="of the margin", source="chosen by hand: noise of batches")
 
+    above_pairs: float = threshold(
+        1.5,
+        unit="of this value, for pairs",
+        source="chosen by hand: opposite pairs oppose each other",
+    )
+
     def check(self, window: Window) -> list[Finding]:
-        """Compare the values of each loss with its margin."""
-        seen: dict[tuple[str, float], list[MarginLoss]] = {}
+        """Compare the values of each loss with its value for equal distances."""
+        seen: dict[tuple[str, float, str | None], list[MarginLoss]] = {}
         for one in window.seen(MarginLoss):
-            seen.setdefault((one.loss, one.margin), []).append(one)
+            if _level(one) > 0:
+                seen.setdefault((one.loss, one.margin, one.location), []).append(one)
         if not seen:
             raise NotApplicable("no value of a loss with a margin was recorded")
         if max(every[-1].calls for every in seen.values()) < self.calls:
@@ -78,13 +91,27 @@ class StuckAtMargin(Rule):
 
     def _judge(self, window: Window, every: list[MarginLoss]) -> Finding | None:
         last = every[-1]
-        values = np.array([value for one in every for value in one.values])
-        half = len(values) // 2
-        levels = values[:half].mean() / last.margin, values[half:].mean() / last.margin
-        stays = all(self.below <= level <= self.above for level in levels)
+        shares = np.concatenate([np.array(one.values) / _level(one) for one in every])
+        pairs = _level(last) != last.margin
+        first, second = (float(half.mean()) for half in np.array_split(shares, 2))
+        most = self.above_pairs if pairs else self.above
+        # distances of pairs may be large at first
+        stays = (
+            min(first, second) >= self.below and (second if pairs else max(first, second)) <= most
+        )
         if last.calls < self.calls or not stays:
             return None
         worthless = last.calls >= self.worthless_calls
+        value = float(np.mean([value for one in every for value in one.values]))
+        order, negatives, label, rate = self.fixes(window)
+        equal = last.equal == len(last.values)
+        why = "rows are as far from rows of their own class as from others"
+        if equal:
+            why = "all embeddings have become equal"
+        level = f"its margin of {last.margin:g}"
+        if pairs:
+            level = f"{_level(last):.3g}, its value for equal distances (margin {last.margin:g}),"
+        fixes = (label, negatives, rate) if pairs else (order, negatives, rate)
         return self.finding(
             window,
             severity=Severity.ERROR if worthless else Severity.WARNING,
@@ -92,15 +119,20 @@ class StuckAtMargin(Rule):
             last_step=last.step,
             count=last.calls,
             message=(
-                f"{last.loss} has stayed at its margin of {last.margin:g} for {last.calls} calls "
-                f"(mean {values.mean():.3g}): rows are as far from rows of their own class as from "
-                "others"
+                f"{last.loss} has stayed at {level} for {last.calls} calls (mean {value:.3g}): "
+                + why
             ),
             evidence={
-                "value": float(values.mean()),
+                "value": value,
                 "margin": last.margin,
                 "calls": last.calls,
-                "limit": self.below * last.margin,
+                "limit": self.below * _level(last),
             },
             location=last.location,
+            fixes=fixes,
         )
+
+
+def _level(one: MarginLoss) -> float:
+    """Return the value of a loss if all distances were equal."""
+    return one.margin if one.level is None else one.level

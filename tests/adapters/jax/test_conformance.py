@@ -23,7 +23,10 @@ class TestJax(AdapterTests):
     adapter = ADAPTER
     steps = STEPS
     replaced: ClassVar = (jax,)
-    elsewhere: ClassVar = {"OneBatchUsed": "tests/adapters/jax/test_same_rows.py"}
+    elsewhere: ClassVar = {
+        "OneBatchUsed": "tests/adapters/jax/test_same_rows.py",
+        "SummedGradients": "tests/adapters/jax/test_accumulation.py",
+    }
 
     def train(self) -> bytes:
         return as_bytes(PROGRAMS["linen"]())

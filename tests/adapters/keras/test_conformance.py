@@ -30,6 +30,7 @@ class TestKeras(AdapterTests):
     replaced = (keras.layers.Layer, keras.losses.Loss, TensorFlowTrainer, tf.GradientTape)
     elsewhere: ClassVar = {
         "MaskOfOnes": "tests/adapters/keras/test_added_masks.py",
+        "AgreeingLosses": "tests/adapters/keras/test_agreeing_losses.py",
         "OpposedOptimizers": "tests/adapters/keras/test_opponents.py",
     }
 

@@ -50,6 +50,7 @@ class TestTorch(AdapterTests):
         "AttentionAxis": "tests/adapters/torch/layers/test_attention_axes.py",
         "OverlapAdded": "tests/adapters/torch/losses/test_overlaps.py",
         "EvaluatedCopy": "tests/adapters/torch/forward/test_evaluated_copies.py",
+        "LossRowsShared": "tests/adapters/torch/losses/test_loss_rows.py",
         "MarginLoss": "tests/adapters/torch/losses/test_margins.py",
         "MicroBatchesCleared": "tests/tracing/steps/test_gradient_order.py",
         "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",

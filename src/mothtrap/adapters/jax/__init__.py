@@ -27,6 +27,7 @@ from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.nonfinite import FirstBadOperation
+from mothtrap.core.facts.trainers import SummedGradients
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.handle import AdapterSpec
@@ -44,12 +45,12 @@ def _place() -> Environment:
 
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "bias", "gradient", "activation"}),
-    scalars=frozenset({"loss", "lr"}),
+    scalars=frozenset({"loss", "lr", "micro_batches"}),
     facts=frozenset(
         {
             *(*OF_LOSSES, *OF_SHADOWS, *OF_UPDATES, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
             *(IdenticalUnits, InitialWeights, LossSeries, FirstBadOperation, NonfiniteInput),
-            *(*OF_EVALUATIONS, *OF_PATTERNS, *OF_ROWS),
+            *(*OF_EVALUATIONS, *OF_PATTERNS, *OF_ROWS, SummedGradients),
         }
     ),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
+from jax.ad_checkpoint import checkpoint_name
 
 from mothtrap.adapters.jax.functions import (
     Book,
     Differentiated,
     Function,
+    is_real,
     names_of,
     owner_of,
 )
@@ -19,6 +21,7 @@ from mothtrap.adapters.jax.shadow import Collector, looked_into
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.frames import line_of
 
+MARK: Final = "mothtrap: a gradient of "
 Told = Callable[[Function, Any, bool, Sequence[Any], Any], None]
 """Function that receives a function, `argnums`, `has_aux`, the arguments, and value and gradients.
 """
@@ -47,7 +50,10 @@ def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Fu
                 result = _collected(raw, fun, again, add, values, named, has_aux=has_aux)
             else:
                 result = differentiated(*values, **named)
-                told(fun, argnums, has_aux, values, result)
+                if book.marks:
+                    result = result[0], marked(fun, result[1])
+                else:
+                    told(fun, argnums, has_aux, values, result)
             value, gradients = result
             if returns_value:
                 return value, gradients
@@ -56,6 +62,17 @@ def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Fu
         return call
 
     return value_and_grad
+
+
+def marked(fun: Function, gradients: Any) -> Any:
+    """Return gradients with a mark that shows in a jaxpr.
+
+    Args:
+        fun: the differentiated function.
+        gradients: tree of its gradients.
+    """
+    name = MARK + str(getattr(fun, "__code__", fun))
+    return jax.tree.map(lambda one: checkpoint_name(one, name) if is_real(one) else one, gradients)
 
 
 def describe(

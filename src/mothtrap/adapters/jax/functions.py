@@ -63,6 +63,7 @@ class Layout:
         scalars: indices of real scalars among the results, by name.
         rate: index of a learning rate in the state of the optimizer.
         repeats: gradients are computed in a loop inside the function, so a call makes many steps.
+        accumulates: several gradients are computed, which may be added up.
         totals: indices of the sum and the count of the losses so far among the results.
         runs_on: scalars are means of all calls so far.
         lost: why no update reaches another call, see `carries.lost_updates`.
@@ -84,6 +85,7 @@ class Layout:
     scalars: dict[str, int] = field(default_factory=dict)
     rate: int | None = None
     repeats: bool = False
+    accumulates: bool = False
     totals: tuple[int, int] | None = None
     runs_on: bool = False
     lost: str = ""
@@ -152,12 +154,16 @@ class Page:
 
 
 class Book(threading.local):
-    """The notes for the functions that a thread is tracing, innermost last."""
+    """The notes for the functions that a thread is tracing, innermost last.
+
+    Attributes:
+        marks: gradients get a mark, see `accumulation`.
+    """
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
         self.collector: Any = None
-        self.logs = False
+        self.logs = self.marks = False
 
 
 class Traced:
@@ -225,6 +231,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         "scalars": scalars,
         "rate": next((i for n, i in every.items() if n.endswith("learning_rate")), None),
         "repeats": page.inner and not page.differentiated,
+        "accumulates": page.inner or len(page.differentiated) > 1,
         "runs_on": owner is not None,
         "place": place,
         "forwarded": _forwarded(page.inputs, results),
@@ -275,12 +282,17 @@ def _weights(inputs: Sequence[tuple[Path, Any]], call: Differentiated) -> dict[s
 def _loop_losses(arguments: Any, out: Any) -> int | None:
     """Return the result with one loss per step of a loop, which is not part of the carry."""
     carried = _carried(arguments, out)
+    args, kwargs = arguments
+    given = [array_kind(one) for one in (*args, *kwargs.values()) if getattr(one, "ndim", 0) == 1]
     results = jax.tree_util.tree_flatten_with_path(out)[0]
     return _called_loss(
         {
             name_of(path) or "result": index
             for index, (path, leaf) in enumerate(results)
-            if index not in carried and _is_real(leaf) and np.ndim(leaf) <= 1
+            if index not in carried
+            and is_real(leaf)
+            and np.ndim(leaf) <= 1
+            and array_kind(leaf) not in given  # such as a vector of weights
         }
     )
 
@@ -329,7 +341,7 @@ def _scalars(
     own = [
         (path, index)
         for index, (path, leaf) in enumerate(results)
-        if index not in carried and _is_real(leaf) and np.ndim(leaf) == 0
+        if index not in carried and is_real(leaf) and np.ndim(leaf) == 0
     ]
     shared = len({str(path[:1]) for path, _ in own}) == 1 and all(path[1:] for path, _ in own)
     return {
@@ -415,7 +427,8 @@ def array_kind(leaf: Any) -> tuple[Any, ...]:
     return (np.shape(leaf), getattr(leaf, "dtype", type(leaf)))
 
 
-def _is_real(leaf: Any) -> bool:
+def is_real(leaf: Any) -> bool:
+    """Return whether a leaf is an array of floating-point numbers."""
     dtype = getattr(leaf, "dtype", None)
     return dtype is not None and jax.numpy.issubdtype(dtype, jax.numpy.floating)
 

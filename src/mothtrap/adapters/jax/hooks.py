@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax import internals
+from mothtrap.adapters.jax.accumulation import added
 from mothtrap.adapters.jax.by_hand import StepsByHand
 from mothtrap.adapters.jax.differentiating import describe, telling
 from mothtrap.adapters.jax.donations import Again, Donations, copied, donates
@@ -24,6 +25,7 @@ from mothtrap.adapters.jax.functions import (
     Layout,
     Traced,
     layout_of,
+    name_of,
 )
 from mothtrap.adapters.jax.guard import BY_SCRIPT, EAGER, Guard, without_the_step
 from mothtrap.adapters.jax.jitted import Jitted
@@ -40,6 +42,7 @@ from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.adapters.jax.weights import Symmetry, report_direction
 from mothtrap.core.adapters import Given, Job, SnapshotTaker
+from mothtrap.core.facts.trainers import SummedGradients
 from mothtrap.core.options import Option
 from mothtrap.tracing.describe import directions
 from mothtrap.tracing.guard import Fault
@@ -70,6 +73,7 @@ class JaxHandle(BaseHandle):
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
         self._tried: WeakSet[Traced] = WeakSet()
+        self._counted: WeakSet[Traced] = WeakSet()
         self._unseen: dict[str, str] = {}  # why gradients of functions are unknown
         self._symmetry = Symmetry(job)
         self._logged = TracedLogs(job, self._book)
@@ -141,6 +145,16 @@ class JaxHandle(BaseHandle):
         traced.layout = layout_of(fun, page, arguments, out)
         if not self._book.pages and self._book.collector is None:
             self._faults.traced(traced, traced.layout)
+            if traced.layout.repeats:
+                self._has_loop(traced.layout, jax.tree_util.tree_leaves(out))
+
+    def _has_loop(self, layout: Layout, results: Sequence[Any]) -> None:
+        """Report what is not seen of a loop that computes gradients inside a function."""
+        what = f"{layout.function} computes gradients in a loop"
+        self.job.blind("gradients and activations", what)
+        if layout.loss is None or not results[layout.loss].ndim:
+            why = f"{what}, and each call counts as one step; return the loss of each step"
+            self.job.blind(f"the steps inside {layout.function}", why)
 
     def _notified(self, *call: Any) -> None:
         self.job.contain(self._differentiated, *call)
@@ -208,6 +222,10 @@ class JaxHandle(BaseHandle):
         if not full and not self._guard.bounds:
             return False
         self._steps.settle(all_of_them=True)
+        if jitted.traced not in self._counted:
+            self._counted.add(jitted.traced)
+            about = jitted, layout, args, kwargs
+            self.job.contain_part("micro-batches", self._count_gradients, *about)
         weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
         pace = self._shadows.setdefault(jitted.traced, Pace())
         with self._budget.look(counts=full and pace.shadow is not None):
@@ -218,6 +236,22 @@ class JaxHandle(BaseHandle):
                     f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs, full
                 )
         return full
+
+    def _count_gradients(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> None:
+        """Report gradients that a step adds without averaging them."""
+        may_add = layout.accumulates and not jitted.is_mapped
+        count = added(jitted, self._book, args, kwargs) if may_add else 0
+        if count:
+            paths = jax.tree_util.tree_flatten_with_path((args, kwargs))[0]
+            adaptive = any("nu" in name_of(path).split(".") for path, _ in paths)
+            self.job.fact(
+                SummedGradients(
+                    step=self.job.now.step,
+                    micro_batches=count,
+                    adaptive=adaptive,
+                    location=layout.location,
+                )
+            )
 
     def _can_shadow(self, jitted: Jitted, layout: Layout, pace: Pace, inputs: Any) -> bool:
         if jitted.is_mapped:

@@ -32,7 +32,7 @@ def read(closed: Any) -> Program:
     """Return the operations in a function's jaxpr."""
     callbacks = [
         internals.line_of_equation(eqn) or "?"
-        for eqn in _equations(closed.jaxpr)
+        for eqn in equations(closed.jaxpr)
         if eqn.primitive.name in CALLBACKS
     ]
     return Program(
@@ -42,14 +42,15 @@ def read(closed: Any) -> Program:
     )
 
 
-def _equations(jaxpr: Any) -> Iterator[Any]:
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """Yield the operations of a jaxpr, and of those inside it."""
     for eqn in jaxpr.eqns:
         yield eqn
         for value in eqn.params.values():
             for inner in value if isinstance(value, tuple | list) else (value,):
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
-                    yield from _equations(inner)
+                    yield from equations(inner)
 
 
 def _zeros(jaxpr: Any) -> Iterator[int]:

@@ -466,6 +466,20 @@ def _is_array(leaf: Any) -> bool:
 
 
 _RAW_JIT: Final = jax.jit
+
+
+def traced(jitted: Jitted, args: Any, kwargs: Any) -> Any:
+    """Trace the user's function anew with its static arguments, and return the jaxpr."""
+    fun = jitted.fun
+
+    def anew(*args: Any, **kwargs: Any) -> Any:
+        return fun(*args, **kwargs)
+
+    anew.__signature__ = inspect.signature(fun)  # type: ignore[attr-defined]
+    options = {name: jitted.options[name] for name in STATIC if name in jitted.options}
+    return _RAW_JIT(anew, **options).trace(*args, **kwargs).jaxpr.jaxpr
+
+
 jax.tree_util.register_dataclass(
     Looks,
     data_fields=[one.name for one in fields(Looks)],

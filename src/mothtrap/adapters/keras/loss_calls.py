@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from mothtrap.adapters.keras import added_masks, layers, losses
+from mothtrap.adapters.keras.agreeing_losses import AgreementLooks
 from mothtrap.adapters.keras.causality import looks_ahead
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -38,7 +39,7 @@ class LossCalls:
     """
 
     def __init__(self, job: Job, batches: RepeatedBatches) -> None:
-        self._job, self._batches = job, batches
+        self._job, self._batches, self._agreement = job, batches, AgreementLooks(job)
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 
@@ -57,6 +58,7 @@ class LossCalls:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
         added_masks.report(look, self._job, step)
+        self._agreement.report(look, step)
         self._batches.report(look, step)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)

@@ -93,6 +93,7 @@ class LossProbes:
                 classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
                 taken_back=losses.taken_back(loss, chain, prediction),
                 swapped=_are_swapped(target, prediction),
+                of=id(prediction),
             )
         )
 

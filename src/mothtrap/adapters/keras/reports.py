@@ -32,7 +32,13 @@ from mothtrap.core.facts.layers import (
     OutputSpread,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import LossCall, LossSeries, MetricBroadcast, TokenShares
+from mothtrap.core.facts.losses import (
+    AgreeingLosses,
+    LossCall,
+    LossSeries,
+    MetricBroadcast,
+    TokenShares,
+)
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OpposedOptimizers, OptimizerFacts, UnownedParameter
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
@@ -51,7 +57,7 @@ SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
     *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
-    OpposedOptimizers,
+    *(AgreeingLosses, OpposedOptimizers),
 )
 """Facts that are searched for in full steps, inside the program."""
 

@@ -77,11 +77,29 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
     """A copy of a trained model ran without a graph after `step` steps.
 
-    `digest` is the digest of its weights. `location` is the line of the call.
+    `digest` is the digest of its weights. Of the earlier inspections, `same` and `apart` are those
+    in which a model under training got, in the same step, equal data, or only other data of the
+    same shape. `location` is the line of the call.
     """
 
     module: str
     digest: str
+    same: int = 0
+    apart: int = 0
+    location: str | None = None
+
+
+class LossRowsShared(Fact, frozen=True, kw_only=True, tag=True):
+    """An evaluation loss uses rows of a model's output that training losses use, too.
+
+    The model gets the same data in every call. Training losses have used `train_rows` rows of its
+    output, and this evaluation loss `eval_rows`, of which `shared` are among the former. `location`
+    is the line of the evaluation loss.
+    """
+
+    train_rows: int
+    eval_rows: int
+    shared: int
     location: str | None = None
 
 
@@ -113,11 +131,13 @@ class EqualViews(Fact, frozen=True, kw_only=True, tag=True):
 
     This was the case in each of the first `steps` steps in which it was called twice, with
     different data in each step. `dropout`: it contains dropout, so two outputs of equal data
-    differ. `location` is the line that created the model. Reported once.
+    differ. `location` is the line that created the model. If `loss` is set, the data are the
+    embeddings that this function compares, and `location` is its call. Reported once.
     """
 
     steps: int
     dropout: bool = False
+    loss: str = ""
     location: str | None = None
 
 

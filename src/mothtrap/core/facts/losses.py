@@ -244,15 +244,36 @@ class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
 class MarginLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Sampled values of a loss that separates distances by a margin.
 
-    `loss` is the class of its module, `calls` the number of its calls so far, and `values` are the
-    values sampled since the previous report. `location` is the line of the latest call.
+    `loss` is its function, or the class of its module, `calls` the number of its calls so far, and
+    `values` are the values sampled since the previous report. `level` is the mean of the values
+    that the loss would have if all distances of a batch were equal; None = the margin. `equal` is
+    the number of sampled calls in which all embeddings were equal. `location` is the line of the
+    latest call.
     """
 
     loss: str
     margin: float
     calls: int
     values: tuple[float, ...]
+    level: float | None = None
+    equal: int = 0
     location: str | None = None
+
+
+class AgreeingLosses(Fact, frozen=True, kw_only=True, tag=True):
+    """Two binary losses of the same outputs do not oppose each other, although they should.
+
+    They are trained by two optimizers in one step, and each has one label for all outputs, as in a
+    GAN. In `looks` inspected steps, both labels were `label`; or, if `unused`, they were opposite,
+    and only one of the losses was differentiated. `location` and `other` are the lines of the
+    losses.
+    """
+
+    label: int
+    looks: int
+    unused: bool = False
+    location: str | None = None
+    other: str | None = None
 
 
 class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):

@@ -55,6 +55,18 @@ class LossNotReturned(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class SummedGradients(Fact, frozen=True, kw_only=True, tag=True):
+    """A compiled step adds the gradients of several micro-batches, and averages nothing.
+
+    `micro_batches` gradients of a mean loss are added. `adaptive`: the optimizer keeps averages of
+    squared gradients. `location` is the line of the loss.
+    """
+
+    micro_batches: int
+    adaptive: bool = False
+    location: str | None = None
+
+
 class UndividedLoss(Fact, frozen=True, kw_only=True, tag=True):
     """A trainer leaves averaging over micro-batches to the loss, but the loss does not average.
 

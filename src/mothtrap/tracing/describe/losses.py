@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.tracing.describe import loss_numbers, target_samples
 from mothtrap.tracing.describe.loss_numbers import Array, Called
 
@@ -53,6 +53,20 @@ def loss_call(
         predicted_least=float(finite.min()) if finite.size else None,
         predicted_greatest=float(finite.max()) if finite.size else None,
         **about,
+    )
+
+
+def pairs(function: str, target: tuple[int, ...], sample: TargetSample, **about: Any) -> LossCall:
+    """Return the fact for a loss of pairs, whose labels are signs.
+
+    Args:
+        function: its name.
+        target: shape of the labels.
+        sample: the labels.
+        about: other fields.
+    """
+    return LossCall(
+        operation=function, function=function, target_shape=target, targets=sample, **about
     )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import deepcopy as copy_of
+
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
+from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from mothtrap.core.facts.evaluations import EvaluatedCopy
@@ -33,3 +36,31 @@ def test_the_weights_of_an_average_are_recorded_in_each_evaluation() -> None:
     assert [step for step, _ in still] == [step for step, _ in moving] == [2, 4, 6]
     assert len({digest for _, digest in still}) == 1
     assert len({digest for _, digest in moving}) == 3
+
+
+def looks(*, teacher: bool, updates: bool) -> list[EvaluatedCopy]:
+    """Train with targets of a copy, of the same data or of other data."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    copy = copy_of(model)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(12):
+            state, later = torch.randn(2, 5, 4)
+            value = model(state)
+            with torch.no_grad():
+                target = 1 + 0.9 * copy(state if teacher else later)
+            optimizer.zero_grad()
+            nn.functional.mse_loss(value, target).backward()
+            optimizer.step()
+            if updates:
+                copy.load_state_dict(model.state_dict())
+        assert seen.failed() == []
+        return [one for one in seen.observed(EvaluatedCopy) if isinstance(one, EvaluatedCopy)]
+
+
+def test_data_of_a_target_network_differ_from_those_of_the_model() -> None:
+    last = looks(teacher=False, updates=False)[-1]
+    assert (last.same, last.apart >= 4) == (0, True)
+    last = looks(teacher=True, updates=False)[-1]
+    assert (last.same >= 4, last.apart) == (True, 0)
+    assert len({one.digest for one in looks(teacher=False, updates=True)}) > 4

@@ -314,3 +314,31 @@ def test_labels_of_rows_are_no_input_of_a_model_that_computes_its_loss() -> None
 def test_the_order_of_arguments_does_not_matter() -> None:
     found = looked(language_loss(NEXT), Forward((NEXT, TOKENS), None, has_loss=True))
     assert found.input_offsets == (1,)
+
+
+def smoothed(labels: Tensor, classes: int, *, padding: int | None = None) -> Tensor:
+    """Return smoothed rows, as in the annotated Transformer."""
+    rows = torch.full((len(labels), classes), 0.1 / (classes - 2))
+    rows.scatter_(1, labels[:, None], 0.9)
+    rows[:, 0] = 0
+    if padding is not None:
+        rows[labels == padding] = 0
+    return rows
+
+
+def test_smoothed_one_hot_targets_have_labels() -> None:
+    tokens = torch.randint(1, 9, (6, 8))
+    tokens[:2, 6:] = 0
+    for scores in (leaf(48, 9), leaf(6, 8, 9)):
+        logs = scores.log_softmax(-1).reshape(48, 9)
+        soft = smoothed(tokens.reshape(-1), 9, padding=0)
+        found = looked(functional.kl_div(logs, soft, reduction="sum"), Forward((tokens,), None))
+        assert found is not None
+        assert (found.count, found.least, found.greatest) == (48, 1, 8)
+        assert found.input_offsets == (0,)
+        assert found.ignored_share == pytest.approx(4 / 48)
+
+
+def test_other_soft_targets_have_no_labels() -> None:
+    for soft in (torch.randn(6, 9).mul(9).softmax(-1), torch.full((6, 9), 1 / 9)):
+        assert looked(functional.kl_div(leaf(6, 9).log_softmax(-1), soft, reduction="sum")) is None

@@ -13,7 +13,8 @@ class LossRecord:
     """A computed loss; `chain` as in the fact `LossCall`.
 
     `target` and `prediction` are None if they are not visible; `classes` is the size of the last
-    axis of the prediction. `taken_back` and `swapped` as in the fact.
+    axis of the prediction. `taken_back` and `swapped` as in the fact. `of`: identity of the
+    prediction while the step is traced.
     """
 
     loss: Any
@@ -24,6 +25,7 @@ class LossRecord:
     classes: int | None = None
     taken_back: str = ""
     swapped: bool = False
+    of: int = 0
 
     @property
     def is_written(self) -> bool:

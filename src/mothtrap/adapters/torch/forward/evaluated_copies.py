@@ -1,21 +1,40 @@
-"""Weights of the copies of a trained model that evaluations use."""
+"""Weights of the copies of a trained model that evaluations and targets use."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import nn
 
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.evaluations import EvaluatedCopy
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
-MAX_LOOKS, EACH_STEP, SHARE = 32, 8, 8
+MAX_LOOKS, EACH_STEP, SHARE = 96, 8, 8
 """Digests that are made, those that may come in successive steps, and the divisor of the steps so
 far that gives the steps between two later ones. A target network runs in every step."""
+MAX_COPIES, MAX_INPUTS = 8, 4
+"""Maximum number of copies, and of inputs of trained models that are compared in a step."""
+
+
+@dataclass(slots=True)
+class _Copy:
+    """Looks at a copy; `given` is its latest input, and `compared` the result, if there is one."""
+
+    looks: int = 0
+    due: int = 0
+    given: OwnRef[torch.Tensor] | None = None
+    is_same: bool | None = None
+    same: int = 0
+    apart: int = 0
 
 
 class EvaluatedCopies:
@@ -23,21 +42,79 @@ class EvaluatedCopies:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._due = self._looks = 0
+        self._copies: ByIdentity[nn.Module, _Copy] = ByIdentity()
+        self._step = -1
+        self._trained: list[OwnRef[torch.Tensor]] = []
+        self._open: list[_Copy] = []
 
-    def called(self, module: nn.Module) -> None:
+    @property
+    def compares(self) -> bool:
+        """Return whether the inputs of trained models are compared with those of copies."""
+        return len(self._copies) > 0
+
+    def called(self, module: nn.Module, given: Sequence[Any] = ()) -> None:
         """Handle a call to a copy; the first one after each step may be recorded."""
-        step = self._job.grouper.steps_applied
-        if step < self._due or self._looks >= MAX_LOOKS:
+        step = self._begin()
+        copy = self._copies.get(module)
+        if copy is None:
+            if len(self._copies) >= MAX_COPIES:
+                return
+            copy = self._copies[module] = _Copy()
+        if step < copy.due or copy.looks >= MAX_LOOKS:
             return
-        self._looks += 1
-        self._due = step + (1 if self._looks < EACH_STEP else max(1, step // SHARE))
+        copy.looks += 1
+        copy.due = step + (1 if copy.looks < EACH_STEP else max(1, step // SHARE))
+        if copy.is_same is not None:
+            copy.same += copy.is_same
+            copy.apart += not copy.is_same
         digest = f"{arithmetic.fingerprint(list(module.parameters())):016x}"
         self._job.recorder.notes.observe(
             EvaluatedCopy(
                 step=step,
                 module=self._job.book.module_name(module),
                 digest=digest,
+                same=copy.same,
+                apart=copy.apart,
                 location=frames.user_location(),
             )
         )
+        tensor = _first(given)
+        copy.given, copy.is_same = (OwnRef(tensor) if tensor is not None else None), None
+        self._open.append(copy)
+        for reference in self._trained:
+            _compare(copy, reference())
+
+    def trained(self, given: Sequence[Any]) -> None:
+        """Handle a call of a model that is trained, with `given`."""
+        self._begin()
+        tensor = _first(given)
+        if tensor is None or len(self._trained) >= MAX_INPUTS:
+            return
+        self._trained.append(OwnRef(tensor))
+        for copy in self._open:
+            _compare(copy, tensor)
+
+    def _begin(self) -> int:
+        """Forget the inputs of the previous step; return the number of steps so far."""
+        step = self._job.grouper.steps_applied
+        if step != self._step:
+            self._step = step
+            self._trained.clear()
+            self._open.clear()
+        return step
+
+
+def _first(given: Sequence[Any]) -> torch.Tensor | None:
+    tensor = next((one for one in given if isinstance(one, torch.Tensor)), None)
+    return tensor if tensor is not None and is_plain(tensor) else None
+
+
+def _compare(copy: _Copy, other: torch.Tensor | None) -> None:
+    """Compare the input of a copy with that of a trained model in the same step."""
+    given = copy.given() if copy.given is not None else None
+    if given is None or other is None or given.shape != other.shape:
+        return
+    if given.device != other.device or given.dtype != other.dtype:
+        return
+    with torch.no_grad():
+        copy.is_same = bool(copy.is_same) or torch.equal(given, other)

@@ -29,6 +29,7 @@ from mothtrap.adapters.torch.losses import evaluated_losses
 from mothtrap.adapters.torch.losses.evaluated_losses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.evaluated_predictions import EvaluatedPredictions
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs, inputs_of, mean_of
+from mothtrap.adapters.torch.losses.loss_rows import LossRows
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
@@ -92,6 +93,7 @@ class EvaluationObserver:
     Attributes:
         losses: the losses by call site.
         in_doubt: the latest forward pass has a graph and may still have been an evaluation.
+        rows: compares the rows of training losses with those of evaluation losses.
         uses: forward passes with a graph whose purpose is not known yet.
         open: data about the evaluation in progress; None if there is none.
     """
@@ -104,7 +106,7 @@ class EvaluationObserver:
         self._doubts = 0
         self._latest: weakref.ref[torch.Tensor] | None = None
         self.in_doubt = False
-        self.losses = EvaluatedLosses()
+        self.losses, self.rows = EvaluatedLosses(), LossRows(job)
         self._predictions = EvaluatedPredictions()
         self._graphs = EvaluationGraphs()
         self._norms, self._copies = NormStatistics(), EvaluatedCopies(job)
@@ -125,6 +127,10 @@ class EvaluationObserver:
             inputs: its arguments.
             trains: autograd is on.
         """
+        if self.rows.looks:
+            self.rows.called(inputs[0] if inputs else None, trains, module.training)
+        if trains and self._copies.compares:
+            self._copies.trained(inputs)
         if not trains:
             self._evaluates(module, inputs)
         elif module.training:
@@ -135,13 +141,13 @@ class EvaluationObserver:
         elif self._doubts < MAX_DOUBTS:
             self.in_doubt = True
 
-    def copy_called(self, module: nn.Module) -> None:
+    def copy_called(self, module: nn.Module, inputs: Sequence[Any]) -> None:
         """Handle the start of a graph-free forward pass of a copy of a trained model.
 
         Losses that follow belong to an evaluation. A teacher runs in the same way, but its loss has
         the graph of its student.
         """
-        self._copies.called(module)
+        self._copies.called(module, inputs)
         if self.open is None:
             self.open = _Open(self._job.grouper.steps_applied)
 

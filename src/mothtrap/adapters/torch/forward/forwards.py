@@ -31,7 +31,7 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
-from mothtrap.adapters.torch.losses import argument_orders
+from mothtrap.adapters.torch.losses import argument_orders, margins
 from mothtrap.adapters.torch.losses.argument_orders import ArgumentOrderObserver
 from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
@@ -310,7 +310,7 @@ class ForwardObserver:
                     "evaluations", self.evaluations.root_called, module, args, self._trains
                 )
         elif not (self._trains or asked is Mode.PREDICT) and self.bootstraps.is_copy(module):
-            self._job.contain_part("evaluations", self.evaluations.copy_called, module)
+            self._job.contain_part("evaluations", self.evaluations.copy_called, module, args)
         if makes_graph and self.recording.active and not self.attributes.is_read:
             self.attributes.is_read = True
             self._job.contain_part("snapshots", self.attributes.read)
@@ -399,6 +399,8 @@ class ForwardObserver:
             self._job.contain_part("outputs", self.calls.returned, module, output)
         if self.looks.active:
             self._look(self.looks.root_returned, output)
+        if self._root_owned and self.evaluations.rows.looks:
+            self.evaluations.rows.returned(tensors)
         in_segment = self._trains and not torch.is_grad_enabled()
         if self._root_owned and trains:
             self._job.contain_part("modes", self.modes.trained, module, self.retained)
@@ -423,6 +425,13 @@ class ForwardObserver:
         """Handle the return of a loss function; under no_grad, no graph contains it."""
         asked = self._job.job.process.asked_mode
         if asked is Mode.PREDICT:
+            return
+        if self.evaluations.rows.looks and self._is_observed():
+            self._job.contain_part("evaluations", self.evaluations.rows.lost, args, result)
+        if name in margins.FUNCTIONS:
+            if result.requires_grad and asked is not Mode.EVAL and self._is_observed():
+                called = name, result, args, kwargs
+                self._job.contain_part("loss calls", self.margins.called, *called)
             return
         if asked is Mode.EVAL:
             result, args = self._without_graph(result), [_without_graph(each) for each in args]

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
+from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.evaluations import LossRowsShared
 from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
 from mothtrap.core.facts.losses import (
     DetachedTerm,
+    MarginLoss,
     MixedAxes,
     OverlapAdded,
     PolicyEntropy,
@@ -23,6 +26,7 @@ from mothtrap.core.facts.losses import (
 )
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import Observers
     from mothtrap.adapters.torch.losses.policies import SampledActions
@@ -30,22 +34,30 @@ if TYPE_CHECKING:
 
 
 def add_loss_observers(
-    job: Job, observers: Observers, targets: TargetOrderObserver, sampled: SampledActions
+    job: Job,
+    observers: Observers,
+    forwards: ForwardObserver,
+    targets: TargetOrderObserver,
+    sampled: SampledActions,
 ) -> None:
     """Add the observers of losses whose facts are needed.
 
     Args:
         job: the job that they observe.
         observers: list to which they are added.
+        forwards: observer of forward passes, two parts of which also observe losses.
         targets: observer of the order of targets, which other observers also need.
         sampled: actions drawn by policies.
     """
+    margins, rows = forwards.margins, forwards.evaluations.rows
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
+    observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)

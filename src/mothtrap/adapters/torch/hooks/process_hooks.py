@@ -23,7 +23,7 @@ from torch.utils.data import dataloader
 from mothtrap.adapters.torch.hooks.handle import TorchHandle
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled
-from mothtrap.adapters.torch.losses import loss_calls
+from mothtrap.adapters.torch.losses import loss_calls, margins
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.optimization.restores import RestoreObserver
 from mothtrap.core.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
@@ -311,7 +311,7 @@ class ProcessHooks(TorchHandle):
 
     def _hook_losses(self) -> None:
         report, sampling = self.tracer.forwards.loss_called, self.tracer.sampling
-        for name in loss_calls.FUNCTIONS:
+        for name in (*loss_calls.FUNCTIONS, *margins.FUNCTIONS):
             self._replace(
                 torch.nn.functional,
                 name,

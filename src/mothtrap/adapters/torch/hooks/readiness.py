@@ -20,6 +20,7 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
+    LossRowsShared,
     NormAverages,
     NormBatches,
     TrainingMode,
@@ -75,7 +76,7 @@ OF_FORWARDS: Final = frozenset(
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
-        EqualViews,
+        *(EqualViews, LossRowsShared),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(
             AttentionAxis,

@@ -123,10 +123,9 @@ class Tracer(Parts):
         self._ending = Ending(self, self.forwards, self.snapshots)
         self.guard = Guard(self)
         self.guarded = GuardedSteps(self, self.guard)
-        self.random_start = RandomStart()
+        self._ready, self.random_start = Readiness(), RandomStart()
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
-        self._ready = Readiness()
         self._serve()
         thread = self.training_thread
         thread.moved, thread.left_out = self._thread_moved, self._left_out
@@ -169,7 +168,8 @@ class Tracer(Parts):
         add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
         add("loss graph", lambda: self.losses)
         add("memory", lambda: MemoryObserver(self), each_step=True)
-        add_loss_observers(self, self.observers, self._target_order, self.losses.sampled)
+        of_losses = forwards, self._target_order, self.losses.sampled
+        add_loss_observers(self, self.observers, *of_losses)
         add("updates", lambda: UpdateObserver(self, optimizers))
         add("buffers", lambda: BufferObserver(self))
         add("optimizer facts", lambda: self._facts, OptimizerFacts)

@@ -106,7 +106,8 @@ class LossTerm:
     trained part was found to contribute to the loss. `above`: operations from the root to the loss.
     `negated`: this operation is subtracted; None if its sign is unknown. `complete`: the loss
     consists of loss operations only. `optimistic`: the loss is the more favorable of two values,
-    including this one; None for a single value.
+    including this one; None for a single value. `product`: the node that multiplies
+    log-probabilities with soft targets.
     """
 
     operation: str
@@ -125,6 +126,7 @@ class LossTerm:
     negated: bool | None = None
     complete: bool = True
     optimistic: bool | None = None
+    product: Node | None = None
 
 
 def operation(node: Node) -> str:
@@ -185,18 +187,21 @@ def nodes(waiting: list[Node]) -> Iterator[Node]:
 
 
 class _Way(NamedTuple):
-    """Path of operations from a root to a node; the last two attributes as in `LossTerm`."""
+    """Path of operations from a root to a node; the last three attributes as in `LossTerm`."""
 
     above: tuple[str, ...]
     negated: bool | None
     optimistic: bool | None
+    product: Node | None = None
 
-    def through(self, name: str, place: int) -> _Way:
-        """Return the path to an operand of the operation `name`, which is its last element."""
+    def through(self, node: Node, place: int) -> _Way:
+        """Return the path to an operand of an operation, which is its last element."""
+        name = operation(node)
+        product = node if name == "mul" else self.product if name in _VIEWS else None
         above, negated, optimistic = (*self.above, name), self.negated, self.optimistic
         if name in ("minimum", "maximum"):
             optimistic = None if negated is None else (name == "maximum") is negated
-        return _Way(above, sign_through(negated, name, place), optimistic)
+        return _Way(above, sign_through(negated, name, place), optimistic, product)
 
 
 def sign_through(negated: bool | None, name: str, place: int) -> bool | None:
@@ -233,14 +238,15 @@ def loss_terms(root: Node) -> list[LossTerm]:
             if operation(node) == "log_softmax" and negated is not None:
                 negated = not negated  # in a hand-written loss, the logarithm is negated
             above = way.above[:MAX_ABOVE]
-            terms.append(replace(term, above=above, negated=negated, optimistic=way.optimistic))
+            term = replace(term, optimistic=way.optimistic, product=way.product)
+            terms.append(replace(term, above=above, negated=negated))
             continue
         name = operation(node)
         if node is root or name in _ARITHMETIC or name in _VIEWS:
             for place, (child, _) in enumerate(node.next_functions):
                 if child is not None and child not in seen:
                     seen.add(child)
-                    waiting.append((child, way.through(name, place)))
+                    waiting.append((child, way.through(node, place)))
         else:
             others = True
     found = _without_repeats(terms)

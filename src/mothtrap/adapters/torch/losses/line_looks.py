@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
@@ -40,7 +40,7 @@ class LineLooks(Generic[LineT]):
         at: numbers of the backward passes of a line at which its loss is inspected.
     """
 
-    def __init__(self, make: Callable[[], LineT], at: tuple[int, ...] = LOOK_AT) -> None:
+    def __init__(self, make: Callable[[], LineT], at: Container[int] = LOOK_AT) -> None:
         self._make, self._at = make, at
         self._lines: dict[str, LineT] = {}
 

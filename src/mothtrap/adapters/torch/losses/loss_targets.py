@@ -137,6 +137,8 @@ def sample(
     target = loss_values.target(term, checkpointed=checkpointed)
     if target is None and not checkpointed and alone and forward.calls == 1:
         target = _recovered(term, forward.output)
+    if target is None:
+        target = loss_values.smoothed_labels(term, checkpointed=checkpointed)
     if target is None or not target.numel() or not is_plain(target):
         return None
     with torch.no_grad():
@@ -194,6 +196,8 @@ def with_rows(
 
 def _ignored_by(term: LossTerm) -> int | None:
     """Return the label that a loss ignores, which its node stores as an unsigned number."""
+    if operation(term.node) == "log_softmax":
+        return loss_values.IGNORED
     saved = getattr(term.node, "_saved_ignore_index", None)
     return saved - (1 << 64) if saved is not None and saved >= 1 << 63 else saved
 

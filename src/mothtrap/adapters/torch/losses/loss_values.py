@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from mothtrap.adapters.torch.job.graph import LossTerm, operation
+from mothtrap.adapters.torch.losses.saved_values import SavedValues
 
 MAX_ROWS = 1024
 """Maximum number of inspected rows of a batch."""
@@ -20,6 +21,10 @@ MAX_SPREAD = 65536
 would cost as much as a step of a small model, without more information.
 """
 MAX_CLASSES = 65536
+MAX_SMOOTHED, MAX_SMOOTHED_ROWS = 1 << 24, 64
+"""Maximum number of elements of smoothed targets, and of their rows that are compared."""
+IGNORED = -100
+"""The label of a row without a target."""
 MAX_REPORTED_WEIGHTS = 20
 """Maximum number of classes whose weights are reported; with more, the classes are tokens."""
 
@@ -53,6 +58,37 @@ def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
     if checkpointed and not hasattr(saved, "unpack_hook"):
         return None
     return _saved(term, "_saved_target")
+
+
+def smoothed_labels(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
+    """Return the labels of which smoothed one-hot rows were made, or None for other soft targets.
+
+    They multiply log-probabilities, as in `kl_div`. The other classes of a row share the rest
+    evenly, except for at most one. A row of zeros has the label `IGNORED`.
+
+    Args:
+        term: the loss operation.
+        checkpointed: reading saved tensors may recompute segments of the graph.
+    """
+    if term.product is None or checkpointed or operation(term.node) != "log_softmax":
+        return None
+    places = [child for child, _ in term.product.next_functions]
+    if places.count(None) != 1:
+        return None
+    rows = SavedValues().of(term.product).get(("self", "other")[places.index(None)])
+    if (
+        rows is None
+        or (term.classes or 0) < 3
+        or rows.shape[-1:] != (term.classes,)
+        or rows.numel() > MAX_SMOOTHED
+    ):
+        return None
+    greatest, labels = rows.max(-1)
+    some = rows.reshape(-1, rows.shape[-1])[:MAX_SMOOTHED_ROWS].float().topk(3).values
+    is_even = bool((some[:, 1] - some[:, 2] <= 1e-6).all())
+    if not is_even or not bool(((greatest > 0.5) | (greatest == 0)).all()):
+        return None
+    return labels.masked_fill(greatest == 0, IGNORED)
 
 
 def saved_prediction(term: LossTerm) -> torch.Tensor | None:
