@@ -52,5 +52,5 @@ def test_it_says_which_optimizer_holds_the_weights_of_which() -> None:
 
 
 def test_it_does_not_apply_to_optimizers_of_their_own_weights() -> None:
-    with pytest.raises(NotApplicable, match="no optimizer holds all parameters of another"):
+    with pytest.raises(NotApplicable, match="no optimizer has all parameters of another"):
         OpponentTrained().check(window(steps=3))

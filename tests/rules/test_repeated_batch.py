@@ -135,7 +135,7 @@ def test_one_batch_for_ever_is_an_error() -> None:
     used = OneBatchUsed(step=40, loader="loader 1", steps=32, unused=40, first_step=9)
     [finding] = RepeatedBatch().check(window(used))
     assert (finding.severity, finding.step) == (Severity.ERROR, 9)
-    assert "which returned 40 other batches meanwhile" in finding.message
+    assert "which returned 40 other batches that were not used" in finding.message
     assert finding.fixes[0].startswith("Call the model with the batch of the loop")
 
 

@@ -211,14 +211,14 @@ FALLING = -(1.1 ** np.arange(30.0))
 def test_a_sum_of_errors_that_are_all_subtracted_fires() -> None:
     [finding] = summed(FALLING, True, True, True)
     assert finding.severity is Severity.ERROR
-    assert "all 3 errors" in finding.message
+    assert "all 3 error terms" in finding.message
     assert finding.fixes[0].startswith("Add the errors instead of subtracting them")
 
 
 def test_one_subtracted_error_of_several_fires_far_below_zero() -> None:
     [finding] = summed(FALLING, False, True)
     assert finding.severity is Severity.WARNING
-    assert "1 of 2 errors" in finding.message
+    assert "1 of 2 error terms" in finding.message
     assert summed(FALLING / 10, False, True) == []
 
 

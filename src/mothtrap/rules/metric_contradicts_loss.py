@@ -25,7 +25,7 @@ from mothtrap.rules._epochs import (
 )
 from mothtrap.rules._evaluations import trend
 
-CHECKS = ("Check the sign", "Check which class")
+CHECKS = ("Check the sign", "Check which pairs")
 """Beginnings of the fixes: for a loss that is the metric itself, and for other losses."""
 METRIC = "Check the metric"
 """Beginning of the fixes for a metric that is computed wrongly."""
