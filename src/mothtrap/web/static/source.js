@@ -98,9 +98,9 @@ export class HttpSource {
     return answer.json();
   }
 
-/** Subscribe to changes. @param {string} run "" = of the list of runs
-   * @param {string} cursor position in the events @param {(kind: string, data: any) => void} told
-void} ends it */ =>    * @returns {() => void} ends the subscription */ => void} ends it */
+  /** Hear of changes. @param {string} run "" = of the list of runs
+   * @param {string} cursor of what is known @param {(kind: string, data: any) => void} told
+   * @returns {() => void} ends it */
   follow(run, cursor, told) {
     const query = run ? `?${new URLSearchParams({ run, cursor })}` : "";
     const events = new EventSource(`./api/events${query}`);

@@ -1,4 +1,4 @@
-/** Colors of charts, from the style sheet, so that both color schemes are defined in one place. */
+/** Colors of charts, from the style sheet, so that both schemes are one place. */
 
 /** @param {string} name of a custom property @returns {string} */
 export function color(name) {
@@ -44,7 +44,7 @@ export const isDark = () => (document.documentElement.dataset.theme
 
 const CHANGED = "mothtrap-colors";
 
-void} draw @returns {() => void} ends it */ => /** Redraw when the colors of the page change. @param {() => void} draw @returns {() => void} stops it */ => void} draw @returns {() => void} ends it */
+/** Draw anew when the colors of the page change. @param {() => void} draw @returns {() => void} ends it */
 export function onColors(draw) {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", draw);
@@ -55,5 +55,5 @@ export function onColors(draw) {
   };
 }
 
-/** Announce that the colors have changed. */
+/** Say that the colors have changed. */
 export const colorsChanged = () => window.dispatchEvent(new Event(CHANGED));
