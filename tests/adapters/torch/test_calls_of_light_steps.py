@@ -21,9 +21,9 @@ from mothtrap.capture import depths
 
 PACKAGE = str(Path(mothtrap.__file__).parent)
 STEPS = 10
-MOST_CALLS, MOST_FUNCTIONS = 254, 182
-"""Limits for the calls of mothtrap functions in a light step of a residual network: the counts (249
-calls of 178 functions; about ten of the calls mark the phases of the step) and a small margin. The
+MOST_CALLS, MOST_FUNCTIONS = 258, 186
+"""Limits for the calls of mothtrap functions in a light step of a residual network: the counts (255
+calls of 184 functions; about ten of the calls mark the phases of the step) and a small margin. The
 goal is 120 and 60.
 """
 

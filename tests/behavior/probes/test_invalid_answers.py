@@ -63,7 +63,7 @@ def test_columns_taken_by_place_are_named() -> None:
     numbers = pd.DataFrame(RNG.normal(size=(300, 2)), columns=["a", "b"])
     y = numbers.a.to_numpy()
     (found,) = suspicions(InvalidAnswers(), lambda d: np.nan_to_num(d.to_numpy()[:, 0]), numbers, y)
-    assert "another order" in found.message
+    assert "a different order" in found.message
     assert found.severity is Severity.INFO
     assert suspicions(InvalidAnswers(), lambda d: np.nan_to_num(d.a.to_numpy()), numbers, y) == []
 

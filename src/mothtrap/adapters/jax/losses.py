@@ -17,8 +17,8 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.describe import loss_numbers, target_samples
+from mothtrap.tracing.describe.differences import difference
 from mothtrap.tracing.describe.loss_numbers import Called
-from mothtrap.tracing.describe.losses import difference
 from mothtrap.tracing.describe.target_order import TargetsInOrder
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from mothtrap.core.facts.losses import LossCall, TargetSample
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.describe import loss_numbers, target_samples
 from mothtrap.tracing.describe.loss_numbers import Array, Called
 
@@ -52,39 +52,5 @@ def loss_call(
         targets=targets,
         predicted_least=float(finite.min()) if finite.size else None,
         predicted_greatest=float(finite.max()) if finite.size else None,
-        **about,
-    )
-
-
-def pairs(function: str, target: tuple[int, ...], sample: TargetSample, **about: Any) -> LossCall:
-    """Return the fact for a loss of pairs, whose labels are signs.
-
-    Args:
-        function: its name.
-        target: shape of the labels.
-        sample: the labels.
-        about: other fields.
-    """
-    return LossCall(
-        operation=function, function=function, target_shape=target, targets=sample, **about
-    )
-
-
-def difference(
-    prediction: tuple[int, ...], target: tuple[int, ...], result: tuple[int, ...], **about: Any
-) -> LossCall:
-    """Return the fact for a difference of unknown values, whose shapes may not fit.
-
-    Args:
-        prediction: shape of the prediction.
-        target: shape of the target.
-        result: shape of the difference.
-        about: other fields.
-    """
-    return LossCall(
-        operation="elementwise",
-        prediction_shape=prediction,
-        target_shape=target,
-        result_shape=result,
         **about,
     )

@@ -423,7 +423,7 @@ def test_one_line_is_printed_for_each_of_the_first_three_onsets() -> None:
             optimizer.step()
     lines = [line for line in seen.said if "was not applied" in line]
     assert [line.split()[2] for line in lines] == ["0", "3", "5"]
-    assert "counted in the verdict" in lines[-1]
+    assert "the verdict counts further steps" in lines[-1]
     assert skipped(seen) == [0, 1, 3, 5, 6, 8]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.tracing.describe.losses import difference
+from mothtrap.tracing.describe.differences import difference
 
 
 @dataclass(slots=True, eq=False)

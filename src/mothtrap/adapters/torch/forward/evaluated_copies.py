@@ -38,19 +38,19 @@ class _Copy:
 
 
 class EvaluatedCopies:
-    """Records a digest of the weights of a copy when it runs without a graph."""
+    """Records a digest of the weights of a copy when it runs without a graph.
+
+    Attributes:
+        compares: a copy was called, so the inputs of trained models are compared with its inputs.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self.compares = False
         self._copies: ByIdentity[nn.Module, _Copy] = ByIdentity()
         self._step = -1
         self._trained: list[OwnRef[torch.Tensor]] = []
         self._open: list[_Copy] = []
-
-    @property
-    def compares(self) -> bool:
-        """Return whether the inputs of trained models are compared with those of copies."""
-        return len(self._copies) > 0
 
     def called(self, module: nn.Module, given: Sequence[Any] = ()) -> None:
         """Handle a call to a copy; the first one after each step may be recorded."""
@@ -60,6 +60,7 @@ class EvaluatedCopies:
             if len(self._copies) >= MAX_COPIES:
                 return
             copy = self._copies[module] = _Copy()
+            self.compares = True
         if step < copy.due or copy.looks >= MAX_LOOKS:
             return
         copy.looks += 1

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
-LOOKS = 8
-"""Training losses, and losses of each line that evaluates, that are inspected. By hand."""
+LOOKS, WHOLE = 8, 3
+"""Training losses, and losses of each line that evaluates, that are inspected, and training losses
+with all rows of the output after which nothing more is. Chosen by hand."""
 MAX_ROWS, MAX_ELEMENTS = 1 << 15, 1 << 22
 MAX_SITES = 8
 
@@ -49,7 +50,7 @@ class LossRows:
         self._purpose = ""
         self._pending: list[tuple[Node, set[int]]] = []
         self._trained: set[int] = set()
-        self._losses = 0
+        self._losses = self._whole = 0
         self._repeated = False  # training got the same data twice
         self._evaluated: Counter[str] = Counter()
 
@@ -91,6 +92,8 @@ class LossRows:
             self._evaluate(prediction, output)
         elif self._purpose == "train" and result.grad_fn is not None and self._losses < LOOKS:
             rows = _rows(prediction, output)
+            self._whole = 0 if rows else self._whole + 1
+            self.looks = self.looks and self._whole < WHOLE
             if rows:
                 del self._pending[:-MAX_SITES]
                 self._pending.append((result.grad_fn, rows))

@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.evaluations import EqualViews
 from mothtrap.core.facts.losses import MarginLoss, TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing.describe.losses import pairs
+from mothtrap.tracing.describe.paired_losses import pairs
 from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source import frames
 

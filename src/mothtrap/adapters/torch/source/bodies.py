@@ -170,7 +170,7 @@ class _Run:
 def _function(callee: Any) -> tuple[FunctionType | None, Any]:
     """Return the function that a call runs, and the object that it belongs to."""
     if isinstance(callee, nn.Module):
-        forward = type(callee).forward
+        forward = getattr(type(callee), "forward", None)  # compiled modules have none
         return (forward, callee) if isinstance(forward, FunctionType) else (None, None)
     if isinstance(callee, MethodType):
         function = callee.__func__

@@ -13,6 +13,7 @@ from typing import Any
 from mothtrap.adapters.torch.source.evaluation import Scope
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.frame_variables import variables
 from mothtrap.tracing.source.syntax import call_at, parsed
 
 MAX_DEPTH = 12
@@ -104,8 +105,9 @@ class FrameScope:
 
     def _current(self, name: str) -> Any:
         first, *others = name.split(".")
-        frame = self._frame
-        places = (frame.f_locals, frame.f_globals)
+        frame, local = self._frame, variables(self._frame)
+        # `f_locals` would keep the variables of the frame alive, although the script deletes them.
+        places = (frame.f_locals if local is None else dict(local), frame.f_globals)
         value = next((place[first] for place in places if first in place), NOTHING)
         for attribute in others:
             value = attribute_of(value, attribute) if value is not NOTHING else NOTHING
