@@ -50,7 +50,7 @@ class Evaluated:
 
     @property
     def start(self) -> float:
-        """The loss from which the evaluation loss started: its first value, or guessing."""
+        """The first evaluation loss, or the loss from guessing if that is higher."""
         return max(self.last.first, self.last.guess if self.last.guess is not None else -np.inf)
 
     def patience(self, evaluations: int) -> float:

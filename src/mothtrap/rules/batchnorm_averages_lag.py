@@ -77,15 +77,15 @@ class BatchnormAveragesLag(Rule):
     mostly: float = threshold(
         0.5,
         unit="of the averages",
-        source="measured on a ladder of momenta: 0.7 costs a classifier 7 % of its accuracy",
+        source="measured on a series of momenta: 0.7 costs a classifier 7 % of its accuracy",
     )
     partly: float = threshold(
         0.3,
         unit="of the averages",
-        source="measured on a ladder of momenta: 0.35 costs a classifier 2 % of its accuracy",
+        source="measured on a series of momenta: 0.35 costs a classifier 2 % of its accuracy",
     )
     tiny: float = threshold(
-        0.01, unit="weight of a batch", source="the default of Keras; that of PyTorch is 0.1"
+        0.01, unit="weight of a batch", source="the default of Keras; PyTorch has 0.1"
     )
     ratio: float = threshold(0.5, unit="of the training loss", source="chosen by hand")
 

@@ -65,7 +65,7 @@ class ClassWeightsInverted(Rule):
     )
 
     swapped: float = threshold(
-        3.0, unit="times", source="chosen by hand: includes square roots of counts"
+        3.0, unit="times", source="chosen by hand: covers weights of the square root of the counts"
     )
     correlation: float = threshold(0.7, unit="rank correlation", source="chosen by hand")
 

@@ -92,7 +92,7 @@ class Confusion(Rule):
     by_chance: float = threshold(
         0.85,
         unit="sum of the shares of two classes that are predicted as each other",
-        source="chosen by hand: guessing between two gives 1",
+        source="chosen by hand: guessing between two classes gives 1",
     )
     samples: int = threshold(
         400, unit="labels, twice in a row", source="chosen by hand: 40 of each of 10 classes"

@@ -56,7 +56,7 @@ class EndNeverATarget(Rule):
     rows: int = threshold(32, unit="sequences", source="chosen by hand")
     after_share: float = threshold(0.99, unit="of the sequences", source="chosen by hand")
     last_share: float = threshold(
-        0.5, unit="of the sequences", source="chosen by hand: most texts end with one full stop"
+        0.5, unit="of the sequences", source="chosen by hand: most texts end with a full stop"
     )
 
     def check(self, window: Window) -> list[Finding]:

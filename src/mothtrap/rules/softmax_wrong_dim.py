@@ -106,7 +106,7 @@ class SoftmaxWrongDim(Rule):
                 "prediction_shape": list(first.prediction_shape or ()),
             },
             location=chosen_at(first),
-            # Of two softmaxes one is that of the loss itself.
+            # If there are two softmaxes, the loss itself applies one.
             fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.fixes(window)[:1],
         )
 
