@@ -28,7 +28,7 @@ def test_warming_up_is_nothing() -> None:
             {"why": "not returned", "state": "batch_stats"},
             Severity.WARNING,
             "computed new `batch_stats` in each of 32 calls",
-            "Return the new ones",
+            "Return the new values",
         ),
         ({"state": "opt"}, Severity.WARNING, "a new `opt` in 32 consecutive calls", "Assign `opt`"),
     ],

@@ -38,9 +38,9 @@ class BatchnormAveragesLag(Rule):
         Warning when, in at least the last `evaluations` evaluations, more than `left` of the
         averages is their initial value and the evaluation loss exceeds the training loss by more
         than `ratio` of the training loss. No evaluation loss may be below `learned` of the first
-        one, or of the loss from guessing, unless more than `mostly` of the averages is their initial
-        value (`partly` if each batch has a weight below `tiny`) and the latest loss is about the
-        best.
+        one, or of the loss from guessing, unless more than `mostly` of the averages is their
+        initial value (`partly` if each batch has a weight below `tiny`) and the latest loss is
+        about the best.
 
     Stays quiet:
         If evaluation is as good as training, or was good at first (see `overfit`). For averages

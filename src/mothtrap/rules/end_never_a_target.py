@@ -95,7 +95,7 @@ class EndNeverATarget(Rule):
             calls,
             Severity.INFO,
             f"{count} of {rows} sequences are followed by token {token}, which the loss ignores, "
-            f"and no token ends them: the most frequent last target ends {ends:.0%} of them "
+            f"and no end token is a target: the most frequent last target ends {ends:.0%} of them "
             f"(limit {self.last_share:.0%}), so the model does not learn to stop",
             {"sequences": rows, "token": token, "share": ends, "limit": self.last_share},
         )

@@ -79,9 +79,10 @@ class OpponentTrained(Rule):
             count=one.looks,
             message=(
                 f"{one.wide} holds the {one.shared} parameters of {one.narrow} and "
-                f"{one.parameters - one.shared} others, and its gradients for the shared ones "
-                f"oppose those of {one.narrow} in all {one.looks} inspected pairs of steps (mean "
-                f"cosine {one.mean:.2f}): each undoes the steps of the other"
+                f"{one.parameters - one.shared} others, and its gradients for the shared "
+                f"parameters oppose the gradients of {one.narrow} in all {one.looks} inspected "
+                f"pairs of steps (mean cosine {one.mean:.2f}): each optimizer undoes the steps of "
+                "the other"
             ),
             evidence={
                 "cosine": one.mean,

@@ -14,7 +14,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 
-REMOVED = "Remove the softmax from the model: `cross_entropy` applies one over the classes."
+REMOVED = "Remove the softmax from the model: `cross_entropy` applies softmax over the classes."
 
 
 @dataclass(frozen=True)

@@ -208,8 +208,8 @@ class UnscaledTargets(Rule):
         reached, size = _reached(calls[0]) or 0.0, _size(calls[near]) or 0.0
         return (
             f"but the first predictions do not exceed {reached:.3g}, and it took more than "
-            f"{wasted} of {last} steps until one exceeded {_reached(calls[near]) or 0.0:.3g} "
-            f"(largest target: {size:.3g})"
+            f"{wasted} of {last} steps until a prediction exceeded "
+            f"{_reached(calls[near]) or 0.0:.3g} (largest target: {size:.3g})"
         )
 
     def _is_near(self, call: LossCall) -> bool:

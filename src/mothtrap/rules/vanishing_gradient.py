@@ -218,8 +218,8 @@ class VanishingGradient(Rule):
             count=len(held),
             layers=tuple(group.modules[i] for i in weak[:LAYERS_NAMED]),
             message=(
-                f"the gradient of the first layers is {ratio:.2g} times that of the last layers "
-                f"(limit {limit:g}), {through}"
+                f"the gradient of the first layers is {ratio:.2g} times the gradient of the last "
+                f"layers (limit {limit:g}), {through}"
             ),
             evidence={
                 "value": ratio,

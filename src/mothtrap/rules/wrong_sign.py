@@ -38,7 +38,7 @@ ADD_ERRORS = (
 
 PESSIMISTIC = (
     "Minimize the negative of the smaller gain: `-torch.min(ratio * advantage, clipped_ratio * "
-    "advantage)`; or, of losses `-ratio * advantage`, the larger one: `torch.max(...)`."
+    "advantage)`; or, for losses `-ratio * advantage`, the larger loss: `torch.max(...)`."
 )
 
 
