@@ -29,7 +29,7 @@ export function Histograms() {
       <${PickRank} workers=${runAnswer.value.value?.workers} /><${Search} /></p>
     <details class="fold" open=${runs.length > 1}><summary>Other runs beside ${run.value}</summary>
       <${Choice} others=${runs.slice(1)} search="find" /></details>
-    ${kinds.length ? html`<p class="muted">Each line shows one of up to 12 captured steps. Its height is the share of the values at each power of two.
+    ${kinds.length ? html`<p class="muted">Each line is one of up to 12 captured steps, its height the share of the values at each power of two.
       ✖: some values are not finite. Click a chart to open its tensor.</p>`
       : html`<${Empty}>No histograms were captured.</${Empty}>
       <${HowToCapture} tensor="gradients" options="--statistic exponents" settings=${['statistics = ["exponents"]']} />`}
