@@ -98,9 +98,7 @@ class Confusion(Rule):
         400, unit="labels, twice in a row", source="chosen by hand: 40 of each of 10 classes"
     )
     row_samples: int = threshold(10, unit="labels of the class", source="chosen by hand")
-    imbalance: float = threshold(
-        10.0, unit="times the labels of the class", source="as in class_imbalance"
-    )
+    imbalance: float = threshold(10.0, unit="times the labels of the class", source="as in DAT503")
     learned_share: float = threshold(
         0.6, unit="of all examples", source="chosen by hand: below 0.6, all classes are confused"
     )

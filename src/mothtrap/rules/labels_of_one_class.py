@@ -62,7 +62,7 @@ class LabelsOfOneClass(Rule):
     )
     passes = True
 
-    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
+    samples: int = threshold(500, unit="labels", source="as in DAT503")
     calls: int = threshold(
         8, unit="observed calls", source="chosen by hand: the eighth call is observed by step 57"
     )

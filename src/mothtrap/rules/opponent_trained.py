@@ -57,7 +57,9 @@ class OpponentTrained(Rule):
     explains = ("loss_not_decreasing", "loss_oscillating", "loss_diverging")
 
     looks: int = threshold(16, unit="pairs of steps", source="chosen by hand")
-    mean: float = threshold(0.05, unit="cosine", source="half of the cosine in a small GAN")
+    mean: float = threshold(
+        0.05, unit="cosine", source="measured: half of the cosine in a small GAN"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the gradients of optimizers that share parameters."""
