@@ -168,7 +168,7 @@ def follow(folder: Path, steps: int, tensors: int) -> None:
         tensor.statistics(step)
         spent_ms.append(1e3 * (time.perf_counter() - began))
     tenth = max(1, steps // 10)
-    for name, values in (("to learn of it", delay_ms), ("and one number of it", spent_ms)):
+    for name, values in (("delay of the reader", delay_ms), ("with one number", spent_ms)):
         first, last = statistics.median(values[:tenth]), statistics.median(values[-tenth:])
         worst = max(values)
         print(f"  {name:22} first tenth {first:.2f}, last tenth {last:.2f}, worst {worst:.1f}")

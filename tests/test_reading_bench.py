@@ -32,7 +32,7 @@ def test_both_lengths_are_read_and_a_growing_run_is_followed(
     printed = capsys.readouterr().out
     for said in (
         *("2 steps x 9 tensors", "20 steps x 9 tensors", "first question", "memory MB"),
-        *("wanted: 1 s", "wanted: 12", "to learn of it", "and one number of it"),
+        *("wanted: 1 s", "wanted: 12", "delay of the reader", "with one number"),
     ):
         assert said in printed
 

@@ -100,7 +100,7 @@ def test_a_run_with_only_its_manifest_is_said_to_have_no_steps(tmp_path: Path) -
     found = asyncio.run(every_answer(tmp_path / "runs"))
     assert found["runs"]["runs"][0]["steps"] == 0
     assert "stopped without closing its run" in found["verdict"]["verdict"]
-    assert "nothing was found in it" in found["finding"]["error"]
+    assert "nothing was found in the run" in found["finding"]["error"]
     assert found["fix"]["patches"] == []
 
 

@@ -54,7 +54,9 @@ CASES = [
         "the samplers select different samples",
         without=("--shuffle", "1"),
     ),
-    Planted(("extra-draw",), 17, "rng.torch", "random numbers", "before that of step 17"),
+    Planted(
+        ("extra-draw",), 17, "rng.torch", "random numbers", "before the forward pass of step 17"
+    ),
     Planted(("dropout-seed",), 0, "rng.torch", "random numbers", "a different seed"),
     Planted(("ulp",), 0, "weight:3.weight", "initialisation", "1 of 4"),
     Planted(("other-initialisation",), 0, "weight:0.weight", "initialisation", "4 of 4"),

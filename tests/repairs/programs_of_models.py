@@ -335,7 +335,10 @@ SIMILAR = {
     ),
     "deep model": (
         "vanishing_gradient",
-        {"message": "the gradient of the first layers is 1e-8 times that of the last layers"},
+        {
+            "message": "the gradient of the first layers is 1e-8 times the gradient of "
+            "the last layers"
+        },
         "loss = loss * 1e-9\n",
         "vanishes in the model",
     ),

@@ -127,5 +127,5 @@ def test_labels_of_zero_in_a_loss_of_signs_are_a_warning() -> None:
     pair = call(operation="cosine_embedding_loss", counts=None, least=0, greatest=1)
     [finding] = check(pair)
     assert finding.severity is Severity.WARNING
-    assert "it expects -1 and 1: rows with the label 0 train nothing" in finding.message
+    assert "it expects -1 and 1: rows with the label 0 have no effect" in finding.message
     assert finding.fixes[0].startswith("Map labels of 0 and 1 to -1 and 1")

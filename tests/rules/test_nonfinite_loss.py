@@ -41,7 +41,7 @@ def test_names_the_operation_that_made_it_and_what_it_was_given() -> None:
     assert "input from 0 to 3.2" in finding.message
     unsure = FirstBadOperation(step=2, operation="torch.mean", since="torch.add")
     [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), unsure))
-    assert "between torch.add and torch.mean, in a result or in data given" in finding.message
+    assert "between torch.add and torch.mean, in one of their results or inputs" in finding.message
     [other] = NonfiniteLoss().check(window(loss([1.0, NAN, NAN]), seen))
     assert "torch.log" not in other.message
 

@@ -45,9 +45,9 @@ def test_it_says_which_optimizer_holds_the_weights_of_which() -> None:
     [finding] = OpponentTrained().check(window(compared()))
     assert (finding.severity, finding.location) == (Severity.WARNING, "gan.py:20")
     assert finding.message == (
-        "adam_1 holds the 4 parameters of adam and 6 others, and its gradients for the shared ones "
-        "oppose those of adam in all 16 inspected pairs of steps (mean cosine -0.40): each undoes "
-        "the steps of the other"
+        "adam_1 holds the 4 parameters of adam and 6 others, and its gradients for the shared "
+        "parameters oppose the gradients of adam in all 16 inspected pairs of steps (mean cosine "
+        "-0.40): each optimizer undoes the steps of the other"
     )
 
 

@@ -24,8 +24,8 @@ def test_equal_labels_of_the_same_outputs_are_a_warning() -> None:
 
 def test_a_loss_that_is_not_differentiated_is_a_warning() -> None:
     [finding] = OpponentsAgree().check(window(seen(unused=True), steps=40))
-    assert "only one is differentiated: both optimizers get its gradient" in finding.message
-    assert finding.fixes[0].startswith("Take the generator's gradient")
+    assert "only one of them is differentiated" in finding.message
+    assert finding.fixes[0].startswith("Compute the generator's gradient")
 
 
 def test_a_few_steps_are_not_enough() -> None:

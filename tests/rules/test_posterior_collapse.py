@@ -109,7 +109,7 @@ def test_a_weak_code_with_a_reconstruction_that_loses_most_of_the_variance_is_re
     [finding] = weak(0.35, 0.36)
     assert (finding.severity, finding.step) == (Severity.WARNING, 300)
     assert "have shrunk to 0.35 (limit 0.6" in finding.message
-    assert "output 0 differs between rows by 0.36 of what the input does" in finding.message
+    assert "output 0 differs between rows by 0.36 of the spread of the input" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,9 @@ def test_a_pair_loss_is_compared_with_equal_distances() -> None:
     [finding] = StuckAtMargin().check(window(seen, steps=200))
     assert "stayed at 0.4, its value for equal distances (margin 0.2)" in finding.message
     assert finding.message.endswith("all embeddings have become equal")
-    assert finding.fixes[0].startswith("Check which label means that a pair is equal")
+    assert finding.fixes[0].startswith(
+        "Check which label means that the rows of a pair belong together"
+    )
 
 
 def test_pairs_of_one_label_have_no_level() -> None:

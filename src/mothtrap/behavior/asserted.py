@@ -124,7 +124,7 @@ class Asserted:
         return answer, broken
 
     def _replaced(self, assertion: Assertion, X: Any, answer: Any, failing_R: Mask) -> Any:
-        """Return the predictions with those of failing rows replaced, if that is requested."""
+        """Return the predictions, with replacements for failing rows if requested."""
         try:
             if self._on_fail == "correct" and assertion.correction is not None:
                 return merged(answer, assertion.correction(X, protected(answer)), failing_R)

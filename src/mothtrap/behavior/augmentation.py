@@ -121,7 +121,7 @@ def _values(table: Table) -> npt.NDArray[Any]:
 
 
 def _as_given(table: Table, values: npt.NDArray[Any]) -> Any:
-    """Return values in the container of a table's rows."""
+    """Return values in the same container type as the rows of a table."""
     if hasattr(table.data, "iloc"):
         return type(table.data)(values, columns=table.data.columns)
     if hasattr(table.data, "columns"):

@@ -116,7 +116,7 @@ class _Goal:
 
 
 def _options(subject: Subject, row: Table, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield columns and values that occur in the data and differ from those of the row."""
+    """Yield columns and values that occur in the data and differ from the values of the row."""
     for column in subject.table.columns:
         if columns and column.name not in columns:
             continue

@@ -61,7 +61,7 @@ def is_known(
         value_R: Value of each row, such as its error.
         mask_R: Rows of the segment.
         taken_R: Rows of the segments already found.
-        least_ratio: Mean value, in those of the segments already found, of a much worse segment.
+        least_ratio: Ratio of mean values above which a segment is much worse than the found ones.
     """
     inside_R, known_R = mask_R & subject.confirm_R, taken_R & subject.confirm_R
     if not known_R.any() or (inside_R & known_R).sum() < COVERED * inside_R.sum():

@@ -168,7 +168,7 @@ class Captures(Generic[ArrayT]):
             self.forward.forget()
 
     def commit_forward(self, key: StepKey, purpose: Purpose | None = None) -> None:
-        """Commit the captures of the latest forward pass, or emit those of an evaluation.
+        """Commit the captures of the latest forward pass, or emit the captures of an evaluation.
 
         Args:
             key: key of the forward pass if it seems to be training, which only a backward pass can

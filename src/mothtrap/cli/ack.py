@@ -11,7 +11,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.command(name="ack")
 @click.argument("run")
 @click.argument("finding", nargs=-1, required=True)
-@click.option("--note", default="", help="A note to store with it.")
+@click.option("--note", default="", help="A note to store with the acknowledgment.")
 @runs_dir_option
 def command(run: str, finding: tuple[str, ...], note: str, runs_dir: str | None) -> None:
     """Acknowledge findings of a run, by code, name or fingerprint.

@@ -16,8 +16,8 @@ from mothtrap.cli._options import runs_dir_option
     type=click.FloatRange(min=0, min_open=True),
     help="Mute for this many hours [default: forever].",
 )
-@click.option("--off", is_flag=True, help="Unmute them.")
-@click.option("--note", default="", help="A note to store with it.")
+@click.option("--off", is_flag=True, help="Unmute the findings.")
+@click.option("--note", default="", help="A note to store with the mute.")
 @runs_dir_option
 def command(
     run: str,

@@ -46,9 +46,9 @@ MOST_STEPS = 3
     "--rank",
     "ranks",
     is_flag=True,
-    help="Rank samples by how often they occur in bad steps. The bad steps are those of "
-    "--where and --step; without these options, steps whose loss or gradient norm is not "
-    "finite, or far above the steps around them.",
+    help="Rank samples by how often they occur in bad steps. --where and --step select "
+    "the bad steps. Without these options, a step is bad if its loss or gradient norm is not "
+    "finite, or far above the steps around it.",
 )
 @click.option(
     "--limit",

@@ -155,10 +155,10 @@ def make_rule(
     """Write a rule for a condition to a file; return where it would have fired in a run.
 
     Args:
-        run: run in which it is tried; data that it did not capture cannot be evaluated.
+        run: run in which the rule is tried; data that the run did not capture cannot be evaluated.
         condition: condition of the rule.
         file: file of rules; if it exists, the rule is added.
-        further: files with other rules, whose codes cannot be used.
+        further: files with other rules; their codes are already taken.
 
     Raises:
         ConfigError: the condition or the file cannot be used.

@@ -49,7 +49,7 @@ def heatmap(run: Run) -> str:
     matrix = read["l2"]
     if len(matrix.steps_S) < 2:
         return ""
-    # The norm is that of the finite elements alone.
+    # The norm covers only the finite elements.
     matrix.values_ST[read["nan"].values_ST + read["inf"].values_ST > 0] = math.nan
     notes = (
         ["Pink: not finite"] if not np.isfinite(matrix.values_ST[matrix.present_ST]).all() else []

@@ -155,13 +155,15 @@ _UNKNOWN: dict[str, Any] = {"data": -1, "index": -1, "name": "", "digest": ""}
 
 
 def _suspect(suspect: Suspect, style: Style) -> str:
-    often = f"in {suspect.bad} bad of {count_of(suspect.steps, 'step')}"
+    often = f"in {suspect.bad} bad steps of {suspect.steps:,}"
     chance = (
         f"probability {suspect.chance:.2g} by chance"
         if suspect.chance < 1
         else "chance explains it"
     )
-    return f"  {_sample(suspect.sample, style)}: {often}, {suspect.lift:.3g}x the rate; {chance}"
+    return (
+        f"  {_sample(suspect.sample, style)}: {often}, {suspect.lift:.3g}x the usual rate; {chance}"
+    )
 
 
 def _batch_record(batch: BatchOfSamples) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def summarize(
         sources=lines_at(run.info, filter(None, places), run.source_texts()),
         boosted=boosted_models(run),
         replay=run.replay,
-        # The time of a check is that of its trials.
+        # The time of a check is the time of its trials.
         after=() if checked else aftermaths(run, _serious(diagnosis)),
         phases={} if checked else phase_shares(run),
         simple=simple_scores(run),

@@ -31,7 +31,7 @@ SETTLED = 0.2
 """An evaluation counts if less than this share of the running averages is their initial value;
 chosen by hand: after 160 steps if each batch has a weight of 1 %, after 15 if it has 10 %."""
 LEARNED = 0.4
-"""Below this share of the first loss, or of the loss of guessing, an evaluation shows a model that
+"""Below this share of the first loss or the loss from guessing, an evaluation shows a model that
 has learned: lagging averages did no harm. Chosen by hand."""
 
 
@@ -50,7 +50,7 @@ class Evaluated:
 
     @property
     def start(self) -> float:
-        """The loss from which the evaluation loss started: its first value, or guessing."""
+        """The first evaluation loss, or the loss from guessing if that is higher."""
         return max(self.last.first, self.last.guess if self.last.guess is not None else -np.inf)
 
     def patience(self, evaluations: int) -> float:

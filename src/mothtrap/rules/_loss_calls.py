@@ -112,7 +112,7 @@ def entropy(counts_K: Floats) -> float:
 
 
 def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
-    """Return the losses of the steps of some calls, as far as the window has them."""
+    """Return the losses of the steps of the given calls, if the window contains them."""
     wanted = {(call.series, call.step) for call in calls}
     return np.array(
         [

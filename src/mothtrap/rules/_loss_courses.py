@@ -69,7 +69,7 @@ class Course:
         return float(np.median(self.loss_S[-SETTLED_STEPS:]) / self.start)
 
     def after(self) -> int:
-        """Return the number of losses since the highest loss after the rate was reached."""
+        """Return the number of losses since the highest one soon after the rate was reached."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return len(self.loss_S) - self.place - 2 - int(np.argmax(part_S)) if len(part_S) else 0
 

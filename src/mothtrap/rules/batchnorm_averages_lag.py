@@ -38,9 +38,9 @@ class BatchnormAveragesLag(Rule):
         Warning when, in at least the last `evaluations` evaluations, more than `left` of the
         averages is their initial value and the evaluation loss exceeds the training loss by more
         than `ratio` of the training loss. No evaluation loss may be below `learned` of the first
-        one, or of the loss of guessing, unless more than `mostly` of the averages is their initial
-        value (`partly` if each batch has a weight below `tiny`) and the latest loss is about the
-        best.
+        one, or of the loss from guessing, unless more than `mostly` of the averages is their
+        initial value (`partly` if each batch has a weight below `tiny`) and the latest loss is
+        about the best.
 
     Stays quiet:
         If evaluation is as good as training, or was good at first (see `overfit`). For averages
@@ -77,15 +77,15 @@ class BatchnormAveragesLag(Rule):
     mostly: float = threshold(
         0.5,
         unit="of the averages",
-        source="measured on a ladder of momenta: 0.7 costs a classifier 7 % of its accuracy",
+        source="measured on a series of momenta: 0.7 costs a classifier 7 % of its accuracy",
     )
     partly: float = threshold(
         0.3,
         unit="of the averages",
-        source="measured on a ladder of momenta: 0.35 costs a classifier 2 % of its accuracy",
+        source="measured on a series of momenta: 0.35 costs a classifier 2 % of its accuracy",
     )
     tiny: float = threshold(
-        0.01, unit="weight of a batch", source="the default of Keras; that of PyTorch is 0.1"
+        0.01, unit="weight of a batch", source="the default of Keras; PyTorch has 0.1"
     )
     ratio: float = threshold(0.5, unit="of the training loss", source="chosen by hand")
 

@@ -59,7 +59,9 @@ class BuffersDifferOnRanks(Rule):
     )
     compares = True
 
-    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: skips one reset")
+    steps: int = threshold(
+        2, unit="recorded steps", source="chosen by hand: ignores a single reset"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the buffers of all ranks, step by step."""

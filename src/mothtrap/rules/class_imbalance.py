@@ -96,12 +96,12 @@ class ClassImbalance(Rule):
     passes = True
 
     threshold_imbalance: float = threshold(
-        10.0, unit="times the labels of the rarest class", source="SageMaker Debugger"
+        10.0, unit="times the labels of the rarest class", source="default of SageMaker Debugger"
     )
     threshold_misprediction: float = threshold(
-        0.7, unit="of the examples of a class", source="SageMaker Debugger"
+        0.7, unit="of the examples of a class", source="default of SageMaker Debugger"
     )
-    samples: int = threshold(500, unit="labels", source="SageMaker Debugger")
+    samples: int = threshold(500, unit="labels", source="default of SageMaker Debugger")
     learned_share: float = threshold(
         0.7,
         unit="of all examples",

@@ -58,14 +58,14 @@ class ClassWeightsInverted(Rule):
     needs = (Need(facts=(LossCall,)),)
     explains = ("class_imbalance", "stuck_at_chance", "constant_output")
 
-    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
+    samples: int = threshold(500, unit="labels", source="as in DAT503")
     rarer: float = threshold(2.0, unit="times fewer labels", source="chosen by hand")
     weight_share: float = threshold(
         0.5, unit="of the weight of the most frequent class", source="chosen by hand"
     )
 
     swapped: float = threshold(
-        3.0, unit="times", source="chosen by hand: includes square roots of counts"
+        3.0, unit="times", source="chosen by hand: covers weights of the square root of the counts"
     )
     correlation: float = threshold(0.7, unit="rank correlation", source="chosen by hand")
 

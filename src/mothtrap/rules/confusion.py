@@ -92,15 +92,13 @@ class Confusion(Rule):
     by_chance: float = threshold(
         0.85,
         unit="sum of the shares of two classes that are predicted as each other",
-        source="chosen by hand: guessing between two gives 1",
+        source="chosen by hand: guessing between two classes gives 1",
     )
     samples: int = threshold(
         400, unit="labels, twice in a row", source="chosen by hand: 40 of each of 10 classes"
     )
     row_samples: int = threshold(10, unit="labels of the class", source="chosen by hand")
-    imbalance: float = threshold(
-        10.0, unit="times the labels of the class", source="as in class_imbalance"
-    )
+    imbalance: float = threshold(10.0, unit="times the labels of the class", source="as in DAT503")
     learned_share: float = threshold(
         0.6, unit="of all examples", source="chosen by hand: below 0.6, all classes are confused"
     )

@@ -57,7 +57,7 @@ class CorrelatedFeatures(Rule):
     needs = (Need(facts=(DataTaken,)),)
 
     correlation: float = threshold(
-        0.999, unit="absolute correlation", source="chosen by hand: copies only"
+        0.999, unit="absolute correlation", source="chosen by hand: only copies reach it"
     )
     looks: int = threshold(3, unit="different batches", source="chosen by hand")
 

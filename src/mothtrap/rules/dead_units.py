@@ -107,7 +107,9 @@ class DeadUnits(Rule):
         2, unit="consecutive captures", source=f"chosen by hand; each covers {MEMORY_SAMPLES}"
     )
     min_examples: int = threshold(
-        64, unit="examples", source="chosen by hand: shows a unit active for 1 in 10 with p > 0.99"
+        64,
+        unit="examples",
+        source="chosen by hand: a unit that is active for 1 in 10 shows it with p > 0.99",
     )
     min_units: int = threshold(
         8, unit="units", source="chosen by hand: a bottleneck of 4 may be dead by chance"

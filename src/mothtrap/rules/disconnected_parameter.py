@@ -94,13 +94,13 @@ class DisconnectedParameter(Rule):
     own_steps: int = threshold(
         20,
         unit="steps of the optimizer",
-        source="chosen by hand: tasks or GAN players that alternate return sooner",
+        source="chosen by hand: alternating tasks or GAN players get a gradient sooner",
     )
 
     aside_share: float = threshold(
         0.1,
         unit="of the optimizer's parameters",
-        source="chosen by hand: the pooler that a token classifier does not use is smaller",
+        source="chosen by hand: the unused pooler of a token classifier is smaller",
     )
 
     def check(self, window: Window) -> list[Finding]:

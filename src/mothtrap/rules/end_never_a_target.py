@@ -56,7 +56,7 @@ class EndNeverATarget(Rule):
     rows: int = threshold(32, unit="sequences", source="chosen by hand")
     after_share: float = threshold(0.99, unit="of the sequences", source="chosen by hand")
     last_share: float = threshold(
-        0.5, unit="of the sequences", source="chosen by hand: most texts end with one full stop"
+        0.5, unit="of the sequences", source="chosen by hand: most texts end with a full stop"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -95,7 +95,7 @@ class EndNeverATarget(Rule):
             calls,
             Severity.INFO,
             f"{count} of {rows} sequences are followed by token {token}, which the loss ignores, "
-            f"and no token ends them: the most frequent last target ends {ends:.0%} of them "
+            f"and no end token is a target: the most frequent last target ends {ends:.0%} of them "
             f"(limit {self.last_share:.0%}), so the model does not learn to stop",
             {"sequences": rows, "token": token, "share": ends, "limit": self.last_share},
         )

@@ -71,7 +71,7 @@ class EpsilonTooLarge(Rule):
     steps: int = threshold(100, unit="captured steps", source="chosen by hand")
     least: float = threshold(1e-5, unit="of epsilon", source="defaults are 1e-8 and 1e-7")
     ratio: float = threshold(
-        10.0, unit="times the gradient", source="chosen by hand: steps are 11 times smaller"
+        10.0, unit="times the gradient", source="chosen by hand: makes steps 11 times smaller"
     )
     fallen_share: float = threshold(0.1, unit="of the first losses", source="chosen by hand")
     most: float = threshold(

@@ -72,7 +72,7 @@ class EvaluationLabelsTrained(Rule):
 
     part: float = threshold(0.9, unit="of the rows", source="chosen by hand")
     known: float = threshold(
-        0.95, unit="of the evaluated rows", source="chosen by hand: the inputs are the same ones"
+        0.95, unit="of the evaluated rows", source="chosen by hand: nearly all inputs are known"
     )
 
     shared: float = threshold(0.05, unit="of the evaluated rows", source="chosen by hand")

@@ -24,23 +24,24 @@ class EvaluationResampled(Rule):
         such as the `WeightedRandomSampler` that balances the classes in training.
 
     Why it matters:
-        More than a third of the rows are never drawn, and others several times, in each evaluation
-        anew: the metrics change although the model does not. A weighted sampler also changes the
-        shares of the classes, so the metrics describe data that do not exist.
+        In each evaluation, more than a third of the rows are not drawn, and others are drawn
+        several times. Each evaluation draws new rows, so the metrics change although the model
+        does not. A weighted sampler also changes the
+        shares of the classes, so the metrics do not describe the real data.
 
     Fires:
         Warning when at least `least` passes over such a loader end in an evaluation in which a
         model makes at least as many forward passes as the loader has batches.
 
     Stays quiet:
-        Loaders that are trained on. Samplers that draw more or fewer rows than there are: random
-        parts of a large dataset. Several passes in one evaluation, as for a bootstrap. Evaluations
-        in training mode.
+        Loaders that are trained on. Samplers that draw more or fewer rows than there are, such as a
+        random part of a large dataset. Several passes in one evaluation, as for a bootstrap.
+        Evaluations in training mode.
 
     What to do:
         - Remove the sampler of the evaluation loader: `DataLoader(valid, batch_size=64)` draws each
           row once.
-        - For a metric that weighs all classes the same, average it over the classes, e.g. the
+        - For a metric that gives all classes the same weight, average over the classes, e.g. the
           balanced accuracy.
 
     Example:
@@ -57,7 +58,9 @@ class EvaluationResampled(Rule):
     severity = Severity.WARNING
     needs = (Need(facts=(BatchesLoaded, LoaderBegan)), Need(facts=(EvaluationPhase,)))
 
-    least: int = threshold(2, unit="evaluations", source="chosen by hand: one may be a test")
+    least: int = threshold(
+        2, unit="evaluations", source="chosen by hand: a single one may be a trial"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check the loaders whose passes ended in an evaluation."""
@@ -66,7 +69,7 @@ class EvaluationResampled(Rule):
         if not trained:
             raise NotEnoughData("no pass over training data has ended")
         if ended and all(one.loader in trained for one in ended):
-            raise NotApplicable("no evaluation uses a loader of its own")
+            raise NotApplicable("no evaluation uses a separate loader")
         evaluated = [one for one in ended if one.loader not in trained]
         again = Counter((one.loader, one.step) for one in evaluated)
         whole = _draw_as_many_as_there_are(window)

@@ -31,14 +31,15 @@ class EvaluationUnchanged(Rule):
     What it detects:
         Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
         loss changes. Also a copy of the trained model whose weights are equal in every evaluation,
-        whatever is computed from its output. PyTorch: also a target network that never changes.
+        no matter what is computed from its output. PyTorch: also a target network that never
+        changes.
 
     Why it matters:
         New weights or new rows change the loss at least in its last digit. If it stays equal, the
         evaluated model does not change with training. It may be an old copy of the model, an
         average that is never updated, weights reloaded before each evaluation, or an output that
-        does not depend on the weights. A target network that never changes gives targets of an
-        untrained model, and the model learns no more than these.
+        does not depend on the weights. The targets from a target network that never changes
+        are those of an untrained model, so the model can learn nothing better.
 
     Fires:
         Warning when all evaluations at one line, at least `evaluations` of them, give the same
@@ -50,7 +51,7 @@ class EvaluationUnchanged(Rule):
         `many_target_steps`.
 
     Stays quiet:
-        For a loss of exactly 0, if the training loss is constant, too, and if the loss changed in
+        For a loss of exactly 0, if the training loss is also constant, and if the loss changed in
         any evaluation. For copies that are called with the data of the trained model, such as a
         teacher, a reference model, or a random network to be predicted. For class losses.
 
@@ -86,14 +87,16 @@ class EvaluationUnchanged(Rule):
         source=("chosen by hand: a changing model never repeats a loss this often"),
     )
     steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
-    target_looks: int = threshold(4, unit="calls with other data", source="chosen by hand")
+    target_looks: int = threshold(
+        4, unit="calls with data that the trained model did not get", source="chosen by hand"
+    )
     target_steps: int = threshold(
         300, unit="optimizer steps", source="chosen by hand: many copies are updated more often"
     )
     many_target_steps: int = threshold(
         4000,
         unit="optimizer steps",
-        source="copied every 10,000 frames, 2,500 steps, by Mnih et al. 2015",
+        source="Mnih et al. 2015 copy the network every 10,000 frames (2,500 steps)",
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -152,7 +155,7 @@ class EvaluationUnchanged(Rule):
 
     def _of_target(self, window: Window, last: EvaluatedCopy, steps: int, looks: int) -> Finding:
         many = steps >= self.many_target_steps
-        hint = "" if many else ". Ignore this if it is copied less often"
+        hint = "" if many else ". Ignore this if you copy the weights less often"
         return self.finding(
             window,
             severity=Severity.WARNING if many else Severity.INFO,

@@ -72,7 +72,7 @@ class ExcessiveDropout(Rule):
     ratio: float = threshold(
         1.4,
         unit="times the loss without dropout",
-        source="measured on a ladder of rates: 1.4 to 2.1 at 0.7 and 0.8, which cost accuracy",
+        source="measured on a series of rates: 1.4 to 2.1 at 0.7 and 0.8, which cost accuracy",
     )
     looks: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
 

@@ -141,7 +141,7 @@ class ExplodingGradient(Rule):
     )
     start_huge: float = threshold(
         1e6,
-        unit="times 100, the largest initial norm of healthy networks",
+        unit="times 100 (the largest initial norm of healthy networks)",
         source="chosen by hand: above it, no learning rate is small enough",
     )
     depth_ratio: float = threshold(

@@ -164,7 +164,7 @@ class LabelOutOfRange(Rule):
             calls,
             Severity.WARNING,
             f"{calls[0].operation} gets labels of 0 and no labels of -1, but it expects -1 and 1: "
-            "rows with the label 0 train nothing",
+            "rows with the label 0 have no effect",
             {"least": 0.0},
             fixes=self.fixes(window)[2:3],
         )

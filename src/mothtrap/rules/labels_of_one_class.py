@@ -62,8 +62,10 @@ class LabelsOfOneClass(Rule):
     )
     passes = True
 
-    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
-    calls: int = threshold(8, unit="observed calls", source="chosen by hand: reached by step 57")
+    samples: int = threshold(500, unit="labels", source="as in DAT503")
+    calls: int = threshold(
+        8, unit="observed calls", source="chosen by hand: the eighth call is observed by step 57"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check all calls of the run together: in a GAN each call may have one class."""

@@ -22,7 +22,7 @@ class LabelsUnrelated(Rule):
     """The model memorizes the training data and never beats guessing in evaluation.
 
     What it detects:
-        A training loss that falls far below the loss of guessing, while the evaluation loss is
+        A training loss that falls far below the loss from guessing, while the evaluation loss is
         never better than one constant guess for every row.
 
     Why it matters:
@@ -32,7 +32,7 @@ class LabelsUnrelated(Rule):
 
     Fires:
         Warning when, over at least `evaluations` evaluations of at least `min_rows` rows, the
-        best evaluation loss stays above `guess_share` of the loss of guessing, while the
+        best evaluation loss stays above `guess_share` of the loss from guessing, while the
         training loss falls from above `start_share` of it to below `learned_share`. Warning also
         when the two losses drift apart: the training loss falls to `crept_share` or less, and
         since its best value, at least `evaluations` evaluations ago, the evaluation loss rises
@@ -78,17 +78,17 @@ class LabelsUnrelated(Rule):
         50, unit="rows", source="chosen by hand: with fewer, noise hides the effect"
     )
     guess_share: float = threshold(
-        0.98, unit="of the loss of guessing", source="chosen by hand: below it, the model learns"
+        0.98, unit="of the loss from guessing", source="chosen by hand: below it, the model learns"
     )
-    start_share: float = threshold(0.7, unit="of the loss of guessing", source="chosen by hand")
+    start_share: float = threshold(0.7, unit="of the loss from guessing", source="chosen by hand")
     learned_share: float = threshold(
         0.9,
-        unit="of the loss of guessing, and of the first training loss",
+        unit="of the loss from guessing, and of the first training loss",
         source="chosen by hand: memorizing is slow, and means over steps have little noise",
     )
     crept_share: float = threshold(
         0.98,
-        unit="of the loss of guessing, and of the first training loss",
+        unit="of the loss from guessing, and of the first training loss",
         source="chosen by hand",
     )
     drift: float = threshold(
@@ -107,7 +107,7 @@ class LabelsUnrelated(Rule):
             raise NotApplicable("several losses compete with each other")
         known = [one for one in every if one.last.guess]
         if not known:
-            raise NotApplicable("the loss of guessing is unknown for every evaluation")
+            raise NotApplicable("the loss from guessing is unknown for every evaluation")
         known = [one for one in known if one.last.rows >= self.min_rows]
         if not known:
             raise NotEnoughData(f"no evaluation has {self.min_rows} rows")

@@ -91,14 +91,14 @@ class LearningRateTooLow(Rule):
         0.05, unit="of the norm, over all steps", source="measured: 0.2 and more in runs that learn"
     )
     step_share: float = threshold(
-        1e-4, unit="of the norm, in one step", source="a tenth of the usual 1e-3"
+        1e-4, unit="of the norm per step", source="a tenth of the usual 1e-3"
     )
     fallen_share: float = threshold(0.05, unit="of the first losses", source="chosen by hand")
     crawl_steps: int = threshold(300, unit="steps at a steady rate", source="chosen by hand")
     crawl_share: float = threshold(
         1.5e-3,
-        unit="of the norm, in one step",
-        source="measured on a ladder of rates: 1.1e-3 at a tenth of the usual rate",
+        unit="of the norm per step",
+        source="measured on a series of rates: 1.1e-3 at a tenth of the usual rate",
     )
     crawl_level: float = threshold(0.5, unit="of the first losses", source="chosen by hand")
 

@@ -66,7 +66,7 @@ class LossScaleCollapse(Rule):
     )
     skipped_share: float = threshold(0.25, unit="of the steps", source="chosen by hand")
     steps: int = threshold(
-        100, unit="steps", source="chosen by hand: a healthy scaler skips one in 2000"
+        100, unit="steps", source="chosen by hand: a healthy scaler skips one step in 2,000"
     )
 
     def check(self, window: Window) -> list[Finding]:

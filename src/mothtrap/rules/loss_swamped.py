@@ -22,7 +22,7 @@ UNWEIGHED = 0.05
 """Share by which an unweighted sum of the losses may differ from the total, because of penalties;
 chosen by hand."""
 GUESSED = 0.95
-"""Share of the loss of guessing above which an output has not learned; chosen by hand."""
+"""Share of the loss from guessing above which an output has not learned; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class LossSwamped(Rule):
 
 
 def _guesses(window: Window, one: Epochs) -> list[float]:
-    """Return the loss of guessing for each class loss of a training run."""
+    """Return the loss from guessing for each class loss of a training run."""
     by_line: dict[tuple[object, ...], list[LossCall]] = {}
     for call in window.seen(LossCall):
         if call.label_counts and call.step <= one.steps[-1]:

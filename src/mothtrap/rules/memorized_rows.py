@@ -35,14 +35,14 @@ class MemorizedRows(Rule):
 
     Fires:
         Guessing means predicting the class frequencies. Warning when the loss in the second half of
-        the first pass is at least the loss of guessing, and at least `least_passes` passes follow
-        in which the loss is above `half` of the loss of guessing, falls by `fallen_share` of it,
+        the first pass is at least the loss from guessing, and at least `least_passes` passes follow
+        in which the loss is above `half` of the loss from guessing, falls by `fallen_share` of it,
         and rises within the passes. The rise of fitted lines must be `risen_share` of the fall
         and `deviations` standard errors.
 
     Stays quiet:
         If the first pass brings the loss below guessing, even if the model memorizes rows later.
-        For a loss above `most` times the loss of guessing, which is on another scale. For loaders
+        For a loss above `most` times the loss from guessing, which is on another scale. For loaders
         that do not shuffle, and passes of fewer than `batches` steps. For competing losses (GAN),
         sums of several terms, and losses that weight classes.
 
@@ -74,15 +74,15 @@ class MemorizedRows(Rule):
     batches: int = threshold(16, unit="steps in a pass", source="chosen by hand")
     most: float = threshold(
         1.5,
-        unit="of the loss of guessing",
+        unit="of the loss from guessing",
         source="chosen by hand: above it, the loss is on another scale",
     )
     half: float = threshold(
         0.5,
-        unit="of the loss of guessing",
+        unit="of the loss from guessing",
         source="chosen by hand: later, every model memorizes rows",
     )
-    fallen_share: float = threshold(0.03, unit="of the loss of guessing", source="chosen by hand")
+    fallen_share: float = threshold(0.03, unit="of the loss from guessing", source="chosen by hand")
     risen_share: float = threshold(
         0.3,
         unit="of the fall from pass to pass",
@@ -168,7 +168,7 @@ class MemorizedRows(Rule):
 
 
 def _guessing(calls: list[LossCall]) -> float:
-    """Return the loss of guessing by the frequencies of the classes.
+    """Return the loss from guessing by the frequencies of the classes.
 
     Raises:
         NotApplicable: the loss is not a plain class loss.

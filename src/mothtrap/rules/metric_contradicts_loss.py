@@ -45,7 +45,7 @@ class MetricContradictsLoss(Rule):
 
     Why it matters:
         Either the metric or the loss is wrong. An accuracy that compares classes with
-        probabilities, or numbers with numbers, finds no equal pair and says nothing about the
+        probabilities, or numbers with numbers, finds no equal pair, so it does not measure the
         model. A loss with the wrong sign, or with swapped classes, trains the opposite of the goal.
 
     Fires:
@@ -94,7 +94,7 @@ class MetricContradictsLoss(Rule):
     low: float = threshold(
         0.05,
         unit="of the rows",
-        source="chosen by hand: with up to 20 classes, such a loss means a higher accuracy",
+        source="chosen by hand: with up to 20 classes, guessing is at least as good",
     )
     fall: float = threshold(1 / 3, unit="of the loss", source="chosen by hand")
     epochs: int = threshold(5, unit="epochs", source="chosen by hand")
@@ -105,7 +105,7 @@ class MetricContradictsLoss(Rule):
     margin: float = threshold(0.15, unit="of the rows", source="chosen by hand")
     bounded: int = threshold(3, unit="evaluations", source="chosen by hand")
     guessed: float = threshold(
-        0.5, unit="score", source="two classes: a higher score may be the larger class"
+        0.5, unit="score", source="with two classes, always predicting the larger class scores more"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -65,7 +65,7 @@ class MetricWatchedBackwards(Rule):
         "update_ratio",
     )
 
-    epochs: int = threshold(2, unit="epochs", source="chosen by hand, as in early_stopping_misled")
+    epochs: int = threshold(2, unit="epochs", source="chosen by hand, as in TRE908")
 
     def check(self, window: Window) -> list[Finding]:
         """Check every callback that acts on a metric."""

@@ -104,8 +104,8 @@ class NonfiniteGradient(Rule):
             count=len(rows),
             layers=tuple(tensor.name for tensor in tensors),
             message=(
-                f"{len(columns)} of {present} gradients contain NaN or infinite values; the one "
-                f"nearest to the loss is {tensors[0].name}{cause}"
+                f"{len(columns)} of {present} gradients contain NaN or infinite values; the "
+                f"gradient nearest to the loss is {tensors[0].name}{cause}"
             ),
             evidence={
                 "nan": float(nan.values_ST[first, worst]),

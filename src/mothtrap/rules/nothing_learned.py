@@ -31,10 +31,10 @@ class NothingLearned(Rule):
 
     Fires:
         Warning when, over at least `rounds` rounds and at least `rows` evaluation rows, the best
-        evaluation loss stayed above `share` of the loss of guessing.
+        evaluation loss stayed above `share` of the loss from guessing.
 
     Stays quiet:
-        When the loss of guessing is not known (ranking, weights, custom metrics). Trees of one
+        When the loss from guessing is not known (ranking, weights, custom metrics). Trees of one
         leaf. When evaluation was ever better than guessing, or improves from round to round (rank
         correlation below -`falling`).
 
@@ -66,7 +66,7 @@ class NothingLearned(Rule):
     rounds: int = threshold(10, unit="rounds", source="chosen by hand")
     rows: int = threshold(100, unit="evaluation rows", source="chosen by hand")
     falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand")
-    share: float = threshold(0.99, unit="of the loss of guessing", source="chosen by hand")
+    share: float = threshold(0.99, unit="of the loss from guessing", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check every training run of trees."""
@@ -76,7 +76,7 @@ class NothingLearned(Rule):
         judged = with_evaluation(one)
         last = judged.last
         if not last.guess:
-            raise NotApplicable("the loss of guessing is unknown")
+            raise NotApplicable("the loss from guessing is unknown")
         if last.rows < self.rows or last.number + 1 < self.rounds:
             raise NotEnoughData(f"needs {self.rounds} rounds and {self.rows} rows")
         table = one.tables.get("")

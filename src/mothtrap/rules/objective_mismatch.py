@@ -66,7 +66,7 @@ class ObjectiveMismatch(Rule):
     even: float = threshold(
         0.3,
         unit="of the rows of the most frequent value",
-        source="chosen by hand: counts are less even",
+        source="chosen by hand: the values of a count are less balanced",
     )
     classes: int = threshold(20, unit="classes", source="chosen by hand")
     per_class: float = threshold(20.0, unit="rows of a class", source="chosen by hand")

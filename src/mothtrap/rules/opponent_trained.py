@@ -57,7 +57,9 @@ class OpponentTrained(Rule):
     explains = ("loss_not_decreasing", "loss_oscillating", "loss_diverging")
 
     looks: int = threshold(16, unit="pairs of steps", source="chosen by hand")
-    mean: float = threshold(0.05, unit="cosine", source="half of the cosine in a small GAN")
+    mean: float = threshold(
+        0.05, unit="cosine", source="measured: half of the cosine in a small GAN"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the gradients of optimizers that share parameters."""
@@ -79,9 +81,10 @@ class OpponentTrained(Rule):
             count=one.looks,
             message=(
                 f"{one.wide} holds the {one.shared} parameters of {one.narrow} and "
-                f"{one.parameters - one.shared} others, and its gradients for the shared ones "
-                f"oppose those of {one.narrow} in all {one.looks} inspected pairs of steps (mean "
-                f"cosine {one.mean:.2f}): each undoes the steps of the other"
+                f"{one.parameters - one.shared} others, and its gradients for the shared "
+                f"parameters oppose the gradients of {one.narrow} in all {one.looks} inspected "
+                f"pairs of steps (mean cosine {one.mean:.2f}): each optimizer undoes the steps of "
+                "the other"
             ),
             evidence={
                 "cosine": one.mean,

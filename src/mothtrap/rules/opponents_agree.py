@@ -19,8 +19,8 @@ class OpponentsAgree(Rule):
 
     What it detects:
         Two binary losses of the same outputs, trained by two optimizers in one step, whose labels
-        are equal: all 0 or all 1. Also two such losses with opposite labels of which one is never
-        differentiated, so both optimizers get the gradients of the other one.
+        are equal: all 0 or all 1. Also two such losses with opposite labels, if one is never
+        differentiated, so that both optimizers get the gradients of the other loss.
 
     Why it matters:
         In a GAN, the discriminator learns to call generated examples 0, and the generator learns
@@ -28,16 +28,16 @@ class OpponentsAgree(Rule):
         data. Its loss falls to almost 0, and the generated examples stay noise.
 
     Fires:
-        Warning when this is true of `looks` inspected steps.
+        Warning when this is true in `looks` inspected steps.
 
     Stays quiet:
-        For losses whose labels differ within the batch, such as those of a classifier. For losses
-        of different outputs, as when the discriminator is called again for the generator.
+        For losses whose labels differ within the batch, as in a classifier. For losses of different
+        outputs, as when the discriminator is called again for the generator.
 
     What to do:
         - Give generated examples the label 0 in the discriminator's loss, and the label 1 in the
           generator's loss: `cross_entropy(tf.ones_like(fake_output), fake_output)`.
-        - Take the generator's gradient of the generator's own loss:
+        - Compute the generator's gradient from the generator's own loss:
           `gen_tape.gradient(gen_loss, generator.trainable_variables)`.
 
     Example:
@@ -67,12 +67,13 @@ class OpponentsAgree(Rule):
         labels, unused = self.fixes(window)
         what = (
             f"two losses give the label {one.label} to the same outputs, for two optimizers "
-            f"({one.location} and {one.other}): generator and discriminator want the same"
+            f"({one.location} and {one.other}): generator and discriminator have the same goal"
         )
         if one.unused:
             what = (
-                f"of two losses with opposite labels for the same outputs ({one.location} and "
-                f"{one.other}), only one is differentiated: both optimizers get its gradient"
+                f"two losses give opposite labels to the same outputs ({one.location} and "
+                f"{one.other}), but only one of them is "
+                "differentiated: both optimizers get the gradient of that loss"
             )
         return self.finding(
             window,

@@ -71,7 +71,9 @@ class OverflowRisk(Rule):
     )
 
     limit_share: float = threshold(
-        0.125, unit="of the largest number of the type", source="chosen by hand: 3 doublings"
+        0.125,
+        unit="of the largest number of the type",
+        source="chosen by hand: 3 doublings before an overflow",
     )
 
     def check(self, window: Window) -> list[Finding]:

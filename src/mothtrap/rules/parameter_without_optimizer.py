@@ -145,7 +145,7 @@ class ParameterWithoutOptimizer(Rule):
 
     def _reason(self, seen: UnownedParameter) -> str:
         if seen.made_anew:
-            return f": the line creates a new one in each step ({seen.made_anew} so far)"
+            return f": the line creates a new parameter in each step ({seen.made_anew} so far)"
         if seen.untracked:
             return ": no layer tracks it, so it is not among the model's weights"
         if seen.created_after_optimizer:

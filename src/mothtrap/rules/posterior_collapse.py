@@ -32,17 +32,17 @@ class PosteriorCollapse(Rule):
 
     Fires:
         Warning when in the last `looks` checks, after `steps` steps, the root mean square of two
-        outputs of one shape is below `small`, and another output differs between rows by less than
-        `share` of its size, although the inputs differ. Also when both are below `tiny` and below
-        `shrunk` of their first size, whatever the decoder outputs. Also when both are below `weak`,
-        and the reconstruction differs between rows by less than `flat` of what the input does and
-        by less than `rising` times what it did after half of the steps: at least three quarters of
-        the variance are lost.
+        outputs of the same shape is below `small`, and another output differs between rows by less
+        than `share` of its size, although the inputs differ. Also when both are below `tiny` and
+        below `shrunk` of their first size, whatever the decoder outputs. Also when both are below
+        `weak`, and the spread of the reconstruction between rows is less than `flat` of the spread
+        of the input and less than `rising` times its own spread after half of the steps. Then at
+        least three quarters of the variance are lost.
 
     Stays quiet:
         For codes that still use some of their units and give a reconstruction that follows its
         input. During the first steps, when a code is small because of its initial weights. While
-        the reconstruction depends more on the row from check to check.
+        the reconstruction depends more and more on the row.
 
     What to do:
         - Reduce both terms in the same way: sum the reconstruction over the elements of a row if
@@ -79,7 +79,7 @@ class PosteriorCollapse(Rule):
     passes = True
 
     looks: int = threshold(
-        2, unit="checks", source="chosen by hand: checks are made at doubling intervals"
+        2, unit="checks", source="chosen by hand: the interval between checks doubles"
     )
     steps: int = threshold(50, unit="steps", source="chosen by hand")
     small: float = threshold(0.1, unit="root mean square; the prior has 1", source="chosen by hand")
@@ -88,7 +88,7 @@ class PosteriorCollapse(Rule):
     shrunk: float = threshold(
         0.3,
         unit="of the first size",
-        source="chosen by hand: unit embeddings are small, too",
+        source="chosen by hand: the elements of unit-length embeddings are small, too",
     )
     weak: float = threshold(
         0.6,
@@ -101,7 +101,7 @@ class PosteriorCollapse(Rule):
     rising: float = threshold(
         2.0,
         unit="times the spread after half of the steps",
-        source="chosen by hand: a code that wakes up gains more",
+        source="chosen by hand: it grows more once the code is used",
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -173,7 +173,7 @@ class PosteriorCollapse(Rule):
 
     def _weak(self, window: Window, pair: tuple[Looks, Looks], flat: Looks) -> Finding:
         share = flat[-1].spread / (flat[-1].input_spread or 1.0)
-        words = f"{share:.2g} of what the input does (limit {self.flat:g})"
+        words = f"{share:.2g} of the spread of the input (limit {self.flat:g})"
         return self._told(window, pair, flat, words, limit=self.weak, share=share)
 
     def _told(

@@ -95,7 +95,7 @@ class RepeatedBatch(Rule):
         source="chosen by hand: at the end of a pass some workers lag",
     )
 
-    single: int = threshold(8, unit="batches of a pass, all of them equal", source="chosen by hand")
+    single: int = threshold(8, unit="batches in a pass, if all are equal", source="chosen by hand")
     few: int = threshold(
         64,
         unit="rows of a batch",

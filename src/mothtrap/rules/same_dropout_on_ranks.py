@@ -57,7 +57,9 @@ class SameDropoutOnRanks(Rule):
     )
     compares = True
 
-    steps: int = threshold(4, unit="recorded steps", source="chosen by hand: the first 8 steps")
+    steps: int = threshold(
+        4, unit="recorded steps", source="chosen by hand: within the first 8 steps"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the states of the generators of all ranks, step by step."""

@@ -28,13 +28,13 @@ class ScheduleAtWrongPace(Rule):
 
     Fires:
         Warning at the end of a job in two cases. The planned number of calls equals the number of
-        steps (within `tolerance`), and there were fewer calls by a factor of `ratio`. Or it equals
-        the number of passes, but every step made a call, so there were `ratio` times as many. A
-        `LambdaLR` plans for a number that its function reads, such as a variable, a constant, or an
-        argument of `functools.partial`. If there were enough steps for all calls of a warm-up, but
-        it did not end: a note when a `LinearLR` or a linear `LambdaLR` got less than a tenth of its
-        calls (`warm_up_share`); a warning when a `LambdaLR` got less than half (`named_share`), and
-        its number is named after steps.
+        steps (within `tolerance`), and there were fewer calls by a factor of `ratio`. Or the
+        planned number equals the number of passes, but every step made a call, so there were
+        `ratio` times as many. A `LambdaLR` plans for a number that its function reads, such as a
+        variable, a constant, or an argument of `functools.partial`. If there were enough steps for
+        all calls of a warm-up, but it did not end: a note when a `LinearLR` or a linear `LambdaLR`
+        got less than a tenth of its calls (`warm_up_share`); a warning when a `LambdaLR` got less
+        than half (`named_share`), and its number is named after steps.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer run or for
@@ -61,14 +61,18 @@ class ScheduleAtWrongPace(Rule):
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")
     ratio: float = threshold(
-        3.0, unit="steps in each pass", source="chosen by hand: fewer calls do not show the pace"
+        3.0, unit="steps per pass", source="chosen by hand: with fewer, the pace is not certain"
     )
     warm_up_share: float = threshold(
-        0.1, unit="of the calls of a warm-up", source="chosen by hand: more may be an early end"
+        0.1,
+        unit="of the calls of a warm-up",
+        source="chosen by hand: a run with more may have ended early",
     )
 
     named_share: float = threshold(
-        0.5, unit="of the calls of a warm-up whose length is named after steps", source="by hand"
+        0.5,
+        unit="of the calls of a warm-up whose length is named after steps",
+        source="chosen by hand",
     )
 
     def check(self, window: Window) -> list[Finding]:

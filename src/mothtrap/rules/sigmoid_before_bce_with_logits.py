@@ -20,9 +20,7 @@ MESSAGES = {
     LOSS: "sigmoid goes into binary cross-entropy with logits, which applies a sigmoid itself",
     OF_PROBABILITIES: "sigmoid is applied twice before binary cross-entropy",
 }
-ONE_IS_ENOUGH = (
-    "Remove one of the two sigmoids: the one in the model, or the one in the line of the loss.",
-)
+ONE_IS_ENOUGH = ("Remove one of the two sigmoids, either in the model or in the line of the loss.",)
 
 
 @dataclass(frozen=True)

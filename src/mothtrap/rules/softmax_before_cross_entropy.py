@@ -26,8 +26,8 @@ WHY_NLL = (
 TRANSPARENT = ("view", "cast", "expand")
 """Operations that change no value."""
 WHY_KL = (
-    "`kl_div` expects log-probabilities as its first argument. With probabilities, its value is no "
-    "divergence: it can be negative, and it is smallest at another distribution than the target."
+    "`kl_div` expects log-probabilities as its first argument. With probabilities, its value is "
+    "not a divergence: it can be negative, and its minimum is not at the target distribution."
 )
 LOGARITHM_FOR_KL = (
     "Give `kl_div` log-probabilities: `F.kl_div(scores.log_softmax(-1), target, "

@@ -14,7 +14,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 
-REMOVED = "Remove the softmax from the model: `cross_entropy` applies one over the classes."
+REMOVED = "Remove the softmax from the model: `cross_entropy` applies softmax over the classes."
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class SoftmaxWrongDim(Rule):
                 "prediction_shape": list(first.prediction_shape or ()),
             },
             location=chosen_at(first),
-            # Of two softmaxes one is that of the loss itself.
+            # If there are two softmaxes, the loss itself applies one.
             fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.fixes(window)[:1],
         )
 

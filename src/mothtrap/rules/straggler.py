@@ -89,7 +89,9 @@ class Straggler(Rule):
     step_share: float = threshold(
         0.2, unit="of the step", source="chosen by hand: less is not worth the effort"
     )
-    times: int = threshold(3, unit="consecutive observations", source="chosen by hand: 150 steps")
+    times: int = threshold(
+        3, unit="consecutive observations", source="chosen by hand: they cover 150 steps"
+    )
     cause_share: float = threshold(
         0.6, unit="of the difference from the others", source="chosen by hand"
     )

@@ -98,10 +98,12 @@ class StuckAtChance(Rule):
         250, unit="steps of a loss that still falls to that level", source="chosen by hand"
     )
     below_ratio: float = threshold(
-        0.98, unit="of the loss of guessing", source="chosen by hand: below, it learns"
+        0.98, unit="of the loss from guessing", source="chosen by hand: below it, the model learns"
     )
     above_ratio: float = threshold(
-        1.10, unit="of the loss of guessing", source="chosen by hand: noise of guessing"
+        1.10,
+        unit="of the loss from guessing",
+        source="chosen by hand: the loss from guessing is noisy",
     )
     constant_spread: float = threshold(
         0.02,

@@ -21,19 +21,20 @@ class StuckAtMargin(Rule):
     """A loss with a margin stays at its margin.
 
     What it detects:
-        A triplet, ranking, or contrastive loss that on average is what it would be if all distances
-        were equal, from the first steps on. For a triplet loss this is its margin. Functions such
-        as `F.triplet_margin_loss`, modules with an attribute `margin`, and PyTorch code such as
-        `relu(near - far + margin)` are recognized.
+        A triplet, ranking, or contrastive loss whose mean, from the first steps on, is the value it
+        would have if all distances were equal. For a triplet loss this is its margin. Functions
+        such as `F.triplet_margin_loss`, modules with an attribute `margin`, and PyTorch code such
+        as `relu(near - far + margin)` are recognized.
 
     Why it matters:
         The loss has this value when rows are as far from rows of their own class as from other
         rows. The embedding does not separate anything. Often all embeddings have become equal.
 
     Fires:
-        Warning when the mean of all sampled values is between `below` and `above` of this value for
-        `calls` calls, in their first and in their second half. For pairs, the second half may be up
-        to `above_pairs`, and the first half is not limited. Error after `worthless_calls`.
+        Warning when, over `calls` calls, the means of the sampled values in the first and in the
+        second half are between `below` and `above` times this value. For pairs, the mean of the
+        second half may be up to `above_pairs` times the value, and the first half has no upper
+        limit. Error after `worthless_calls`.
 
     Stays quiet:
         For losses that fall below this value, and in the first `calls` calls. For pairs that all
@@ -45,8 +46,8 @@ class StuckAtMargin(Rule):
           `TripletMarginLoss()(anchor, positive, negative)`.
         - Train on random or semi-hard negatives first: with the hardest negatives, all embeddings
           often become equal.
-        - Check which label means that a pair is equal: 1 in `cosine_embedding_loss`, 0 in
-          `(1 - y) * distance**2 + y * relu(margin - distance)**2`.
+        - Check which label means that the rows of a pair belong together: 1 in
+          `cosine_embedding_loss`, 0 in `(1 - y) * distance**2 + y * relu(margin - distance)**2`.
         - Change the learning rate: it may be so high that all embeddings became equal, or so low
           that nothing is learned yet.
 
@@ -65,15 +66,17 @@ class StuckAtMargin(Rule):
 
     calls: int = threshold(200, unit="calls to the loss", source="chosen by hand")
     worthless_calls: int = threshold(
-        600, unit="calls to the loss", source="chosen by hand: slow training leaves the margin"
+        600,
+        unit="calls to the loss",
+        source="chosen by hand: slow training has left the margin by then",
     )
     below: float = threshold(0.98, unit="of the margin", source="chosen by hand")
-    above: float = threshold(1.1, unit="of the margin", source="chosen by hand: noise of batches")
+    above: float = threshold(1.1, unit="of the margin", source="chosen by hand: batches vary")
 
     above_pairs: float = threshold(
         1.5,
-        unit="of this value, for pairs",
-        source="chosen by hand: opposite pairs oppose each other",
+        unit="of the value for equal distances, for pairs",
+        source="chosen by hand: equal and different pairs pull in opposite directions",
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -105,7 +108,7 @@ class StuckAtMargin(Rule):
         value = float(np.mean([value for one in every for value in one.values]))
         order, negatives, label, rate = self.fixes(window)
         equal = last.equal == len(last.values)
-        why = "rows are as far from rows of their own class as from others"
+        why = "rows are as far from rows of their own class as from other rows"
         if equal:
             why = "all embeddings have become equal"
         level = f"its margin of {last.margin:g}"

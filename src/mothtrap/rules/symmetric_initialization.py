@@ -82,7 +82,9 @@ class SymmetricInitialization(Rule):
     )
 
     looks: int = threshold(
-        5, unit="sampled steps", source="chosen by hand: chains of zero layers diverge within 3"
+        5,
+        unit="sampled steps",
+        source="chosen by hand: chains of zero layers diverge within 3 samples",
     )
 
     def check(self, window: Window) -> list[Finding]:

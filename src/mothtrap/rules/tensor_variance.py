@@ -58,10 +58,10 @@ class TensorVariance(Rule):
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
     max_threshold: float = threshold(
-        NO_BOUND, unit="variance", source="TensorVariance of SageMaker Debugger: none"
+        NO_BOUND, unit="variance", source="the TensorVariance rule of SageMaker Debugger has none"
     )
     min_threshold: float = threshold(
-        NO_BOUND, unit="variance", source="TensorVariance of SageMaker Debugger: none"
+        NO_BOUND, unit="variance", source="the TensorVariance rule of SageMaker Debugger has none"
     )
     every_steps: int = threshold(50, unit="steps", source="chosen by hand")
 

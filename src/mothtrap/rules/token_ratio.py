@@ -86,10 +86,10 @@ class TokenRatio(Rule):
     explains = ("constant_output", *UNLEARNED)
 
     token_values: str = threshold(
-        "0", unit="tokens, separated by commas", source="SageMaker Debugger"
+        "0", unit="tokens, separated by commas", source="default of SageMaker Debugger"
     )
     token_thresholds_percent: str = threshold(
-        "50", unit="percentages, separated by commas", source="SageMaker Debugger"
+        "50", unit="percentages, separated by commas", source="default of SageMaker Debugger"
     )
     padded_share: float = threshold(
         0.3, unit="of the targets", source="chosen by hand: the average of the loss hides the rest"

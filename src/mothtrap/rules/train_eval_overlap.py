@@ -82,14 +82,16 @@ class TrainEvalOverlap(Rule):
     )
     explains = ("too_good_to_be_true",)
 
-    samples: int = threshold(1, unit="samples drawn by both loaders", source="each one leaks")
+    samples: int = threshold(
+        1, unit="samples drawn by both loaders", source="a single shared sample is a leak"
+    )
     low_share: float = threshold(0.05, unit="of the rows", source="chosen by hand")
     high_share: float = threshold(
         0.95,
         unit="of the rows",
         source="chosen by hand: above it, the evaluation data are training data",
     )
-    rows: int = threshold(5, unit="rows", source="chosen by hand: so few may be equal by chance")
+    rows: int = threshold(5, unit="rows", source="chosen by hand: fewer may be equal by chance")
     chance_ratio: float = threshold(
         10.0, unit="times the share that equal rows explain", source="chosen by hand"
     )

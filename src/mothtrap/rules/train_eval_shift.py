@@ -87,7 +87,7 @@ class TrainEvalShift(Rule):
         2.5,
         unit="times the standard deviation in training",
         source="chosen by hand; a warning, since a scale alone hardly changes which class wins: "
-        "on a ladder of scales up to 255, a classifier lost no accuracy",
+        "with scales of up to 255, a classifier lost no accuracy",
     )
     error_shift: float = threshold(
         5.0,

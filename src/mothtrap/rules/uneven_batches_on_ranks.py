@@ -64,7 +64,7 @@ class UnevenBatchesOnRanks(Rule):
     compares = True
 
     share: float = threshold(
-        0.5, unit="of the steps", source="chosen by hand: more often it is on purpose"
+        0.5, unit="of the steps", source="chosen by hand: a more frequent difference is on purpose"
     )
     ratio: float = threshold(
         1.5, unit="times the rows", source="chosen by hand: batches of 3 and 2 rows"

@@ -100,7 +100,9 @@ class UnnormalizedInput(Rule):
     )
 
     large_rms: float = threshold(
-        10.0, unit="root mean square of the data", source="chosen by hand: 0..16 still trains"
+        10.0,
+        unit="root mean square of the data",
+        source="chosen by hand: models still learn from values of 0 to 16",
     )
     large_feature_rms: float = threshold(
         50.0, unit="root mean square of one feature", source="chosen by hand"

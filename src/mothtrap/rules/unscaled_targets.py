@@ -42,9 +42,10 @@ class UnscaledTargets(Rule):
         still `growing`. Also when targets of `huge` or more, out of reach in the first sample, are
         followed by a loss that grows and becomes NaN or infinite within `steps` steps. Also when
         targets that are out of reach in the first sample are followed by a rectifier that loses
-        `dead_share` of its units. Also when more than `wasted_share` of at least `slow_steps` steps
-        passed before the predictions reached `short` of the mean target, or `scaled_range` of the
-        largest if targets lie on both sides of 0: with scaled targets, they begin there.
+        `dead_share` of its units. Also when, in at least `slow_steps` steps, more than
+        `wasted_share` of the steps passed before the predictions reached `short` of the mean
+        target, or `scaled_range` of the largest if targets lie on both sides of 0. With scaled
+        targets, the first predictions are already there.
 
     Stays quiet:
         Targets that the model soon reaches, whatever their scale. Class losses. Models that learn
@@ -102,13 +103,13 @@ class UnscaledTargets(Rule):
     )
     passes = True
 
-    scale: float = threshold(20.0, unit="of the mean target", source="chosen by hand")
+    scale: float = threshold(20.0, unit="mean target", source="chosen by hand")
     short: float = threshold(0.5, unit="of the mean target", source="chosen by hand")
     short_of_range: float = threshold(0.05, unit="of the largest target", source="chosen by hand")
     growing: float = threshold(
-        1.2, unit="of the predictions a third of the steps earlier", source="chosen by hand"
+        1.2, unit="times the predictions a third of the steps earlier", source="chosen by hand"
     )
-    huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
+    huge: float = threshold(100.0, unit="largest target", source="chosen by hand")
     steps: int = threshold(100, unit="steps", source="chosen by hand")
     looks: int = threshold(3, unit="consecutive samples", source="chosen by hand")
     scaled_range: float = threshold(
@@ -119,8 +120,8 @@ class UnscaledTargets(Rule):
     wasted_share: float = threshold(
         0.1,
         unit="of all steps",
-        source="measured on a ladder: 0.14 with targets of 100 times their usual size, which cost "
-        "half more error",
+        source="measured: 0.14 with targets of 100 times their usual size, which raised the "
+        "error by half",
     )
     slow_steps: int = threshold(200, unit="steps", source="chosen by hand")
     dead_share: float = threshold(0.7, unit="of the units of a layer", source="same as in ACT201")
@@ -196,7 +197,7 @@ class UnscaledTargets(Rule):
         )
 
     def _slowly_reached(self, calls: list[LossCall]) -> str | None:
-        """Describe the steps that only brought predictions to the size of the targets."""
+        """Describe the steps that were spent on reaching the size of the targets."""
         last = calls[-1].step
         if last < self.slow_steps or not self._is_short(calls[0]):
             return None
@@ -207,8 +208,8 @@ class UnscaledTargets(Rule):
         reached, size = _reached(calls[0]) or 0.0, _size(calls[near]) or 0.0
         return (
             f"but the first predictions do not exceed {reached:.3g}, and it took more than "
-            f"{wasted} of {last} steps until one exceeded {_reached(calls[near]) or 0.0:.3g} "
-            f"(largest target: {size:.3g})"
+            f"{wasted} of {last} steps until a prediction exceeded "
+            f"{_reached(calls[near]) or 0.0:.3g} (largest target: {size:.3g})"
         )
 
     def _is_near(self, call: LossCall) -> bool:

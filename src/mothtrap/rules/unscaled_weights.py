@@ -129,5 +129,5 @@ class UnscaledWeights(Rule):
                 continue
             rows, recall = sum(seen.confusion[rarest]), seen.recall[rarest]
             if rows >= self.seen and recall < self.recall:
-                return f"no weights are set, and {recall:.0%} of {rows} in {site} are found"
+                return f"no weights are set, and only {recall:.0%} of {rows} in {site} are detected"
         return ""

@@ -112,7 +112,7 @@ class UnshuffledBatches(Rule):
     between_share: float = threshold(
         0.5,
         unit="share of the variation",
-        source="measured: 0.0 for shuffled data, 0.6 to 1.0 for sorted ones, 0.2 for batches "
+        source="measured: 0.0 for shuffled data, 0.6 to 1.0 for sorted data, 0.2 for batches "
         "of 4 out of 10 classes",
     )
     chance: float = threshold(1e-6, unit="probability", source="chosen by hand")

@@ -132,11 +132,11 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
         )
     if seen.state:
         return (
-            f"{function} returned a new `{seen.state}` in {seen.calls} consecutive calls, but got "
-            "the old one each time",
+            f"{function} returned a new `{seen.state}` in {seen.calls} consecutive calls, but was "
+            "called with the old value each time",
             (f"Assign `{seen.state}` from the result of the step, and pass it to the next step.",),
         )
     return (
-        f"{function} returned new weights in {seen.calls} consecutive calls, but got the old ones "
-        "each time"
+        f"{function} returned new weights in {seen.calls} consecutive calls, but was called with "
+        "the old weights each time"
     ), None

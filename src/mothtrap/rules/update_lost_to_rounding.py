@@ -95,7 +95,7 @@ class UpdateLostToRounding(Rule):
             narrow = [f for f in known.values() if set(f.weight_dtypes) & set(NARROW)]
             if known and not narrow:
                 raise NotApplicable("no optimizer holds 16-bit weights")
-            raise NotEnoughData("no observed range of steps is complete")
+            raise NotEnoughData("no sequence of observed steps is complete yet")
         judged = [
             look
             for look in looks

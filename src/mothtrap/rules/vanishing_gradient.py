@@ -147,7 +147,7 @@ class VanishingGradient(Rule):
         source="measured: networks of 4 to 20 layers that learn are above 4e-3 by step 100",
     )
     error_ratio: float = threshold(
-        1e-5, unit="of the last layers' gradient", source="measured: no net below it learned"
+        1e-5, unit="of the last layers' gradient", source="measured: no network below it learned"
     )
     num_steps: int = threshold(
         50,
@@ -218,8 +218,8 @@ class VanishingGradient(Rule):
             count=len(held),
             layers=tuple(group.modules[i] for i in weak[:LAYERS_NAMED]),
             message=(
-                f"the gradient of the first layers is {ratio:.2g} times that of the last layers "
-                f"(limit {limit:g}), {through}"
+                f"the gradient of the first layers is {ratio:.2g} times the gradient of the last "
+                f"layers (limit {limit:g}), {through}"
             ),
             evidence={
                 "value": ratio,

@@ -21,7 +21,7 @@ from mothtrap.rules._weights import WEIGHTS, loss_level, weight_sizes
 ALIKE = 0.01
 """Spread of probabilities over rows up to which predictions are the same; chosen by hand."""
 LATEST = 16
-"""Number of losses whose median is compared with the loss of guessing."""
+"""Number of losses whose median is compared with the loss from guessing."""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class WeightDecayDominates(Rule):
     held_share: float = threshold(
         0.75,
         unit="of the first norm of all weights",
-        source="measured on a ladder of decays: 0.7 where a classifier loses 8 % of its accuracy",
+        source="measured on a series of decays: 0.7 where a classifier loses 8 % of its accuracy",
     )
     stuck_share: float = threshold(0.3, unit="of the first losses", source="chosen by hand")
     still_share: float = threshold(0.05, unit="of the loss", source="chosen by hand")

@@ -1,4 +1,4 @@
-"""LOS408: the first losses are far above the loss of guessing."""
+"""LOS408: the first losses are far above the loss from guessing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mothtrap.rules._losses import Judgment, finite_part, judge_series
 
 @dataclass(frozen=True)
 class WrongInitialLoss(Rule):
-    """The first losses are far above the loss of guessing.
+    """The first losses are far above the loss from guessing.
 
     What it detects:
         A class loss that begins far above the logarithm of the number of classes, the loss of a

@@ -38,7 +38,7 @@ ADD_ERRORS = (
 
 PESSIMISTIC = (
     "Minimize the negative of the smaller gain: `-torch.min(ratio * advantage, clipped_ratio * "
-    "advantage)`; or, of losses `-ratio * advantage`, the larger one: `torch.max(...)`."
+    "advantage)`; or, for losses `-ratio * advantage`, the larger loss: `torch.max(...)`."
 )
 
 
@@ -139,8 +139,8 @@ class WrongSign(Rule):
     subtracted: float = threshold(
         5.0,
         unit="loss below 0",
-        source="chosen by hand: guessing costs the logarithm of the classes, 0.7 to 4.6 for 2 to "
-        "100, and an adversary that is subtracted on purpose guesses",
+        source="chosen by hand: guessing between 2 to 100 classes has a loss of 0.7 to 4.6, and "
+        "an adversary that is subtracted on purpose only guesses",
     )
 
     updates: int = threshold(8, unit="updates without an optimizer", source="chosen by hand")

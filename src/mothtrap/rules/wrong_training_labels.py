@@ -28,33 +28,32 @@ class WrongTrainingLabels(Rule):
     """A share of the training labels is wrong.
 
     What it detects:
-        A classifier that contradicts training labels about which it is sure, while it is better on
-        new rows than on the rows that it trains on.
+        A classifier that confidently contradicts training labels, and does better on new rows than
+        on the rows that it trains on.
 
     Why it matters:
-        The model spends its steps on wrong labels, is less sure of the right ones, and memorizes
-        the wrong ones in the end.
+        The model spends its steps on wrong labels, is less sure of correct labels, and eventually
+        memorizes the wrong labels.
 
     Fires:
-        Warning when, over at least `evaluations` consecutive evaluations, the training loss is more
-        than `ratio` times the evaluation loss before it and after it, the evaluation loss keeps
-        `steady` of its value from one to the next, and the `samples` labels or more seen in between
-        show that errors are not limited to rows of which the model is unsure:
-        in the surest quarter of the rows of each batch, at least `wrong_share` of the labels (and
-        `least_wrong`), and at least `sure_ratio` times the share in all rows, differ from the
-        predicted class.
+        Warning when three things are true over at least `evaluations` consecutive evaluations. The
+        training loss is more than `ratio` times the evaluation losses before and after it. Each
+        evaluation loss is at least `steady` of the previous one. And the model contradicts labels
+        even where it is most confident: of the `samples` labels or more in between, it contradicts
+        at least `wrong_share` of the labels (and `least_wrong`) in the surest quarter of the rows
+        of each batch, and at least `sure_ratio` times the share in all rows.
 
     Stays quiet:
         For labels that are as unreliable in evaluation as in training. Without an evaluation loss.
         For models that are only unsure in training (dropout, augmentation), because they are right
-        about the rows of which they are surest. For dropout of `dropout` or more, class weights,
+        where they are most confident. For dropout of `dropout` or more, class weights,
         soft targets, several loss terms (mixup), tokens, more than 20 classes, and competing losses
-        (GAN). Once a model has memorized the wrong labels, before the first evaluations.
+        (GAN). If a model memorizes the wrong labels before the first evaluations.
 
     What to do:
         - List the doubtful rows with `mothtrap check` (PRE306), and correct or drop them.
-        - Compare how the labels of the training rows and of the evaluation rows are made: class
-          numbers, joins, annotators.
+        - Compare the sources of the training labels and of the evaluation labels: class numbers,
+          joins, annotators.
         - Until then, stop early: the longer the training, the more wrong labels are memorized.
 
     Example:
@@ -82,11 +81,11 @@ class WrongTrainingLabels(Rule):
     )
     steady: float = threshold(
         0.8,
-        unit="of the evaluation loss before",
+        unit="of the previous evaluation loss",
         source="chosen by hand: a model that is still learning is often wrong where it is sure",
     )
     samples: int = threshold(
-        100, unit="labels", source="chosen by hand: 25 of them in the surest quarters"
+        100, unit="labels", source="chosen by hand: 25 of them are in the surest quarters"
     )
     least_wrong: int = threshold(5, unit="labels of the surest quarters", source="as in PRE306")
     wrong_share: float = threshold(
@@ -106,7 +105,7 @@ class WrongTrainingLabels(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the training loss with that of every evaluation of new rows."""
+        """Compare the training loss with the loss of every evaluation of new rows."""
         calls = [call for call in class_calls(window) if _is_plain(call)]
         if not calls:
             raise NotApplicable("no plain class loss with at most 20 classes was recorded")
@@ -149,8 +148,8 @@ class WrongTrainingLabels(Rule):
             count=end - begin,
             message=(
                 f"the model contradicts {every:.0%} of the training labels, and {surest:.0%} in "
-                "the quarter of the rows of which it is surest, but it does better on new rows: "
-                f"the training loss is {train:.3g}, the evaluation loss {value:.3g}"
+                "the quarter of the rows where it is most confident, but it does better on new "
+                f"rows: the training loss is {train:.3g}, the evaluation loss {value:.3g}"
             ),
             evidence={
                 "contradicted": every,
@@ -164,7 +163,7 @@ class WrongTrainingLabels(Rule):
         )
 
     def _is_above(self, one: Evaluated) -> Bools:
-        """Return, between two steady evaluations each, whether training is worse than both."""
+        """Return, for each pair of steady evaluations, whether training in between is worse."""
         before_E, after_E = one.value_E[:-1], one.value_E[1:]
         with np.errstate(invalid="ignore"):
             above_E = one.train_E[1:] > self.ratio * np.maximum(before_E, after_E)
@@ -172,7 +171,7 @@ class WrongTrainingLabels(Rule):
         return above_E & is_steady_E
 
     def _wrong(self, calls: list[LossCall]) -> tuple[float, float] | None:
-        """Return the contradicted shares of all rows and of the surest, if labels are wrong."""
+        """Return the contradicted shares of all and of the surest rows, if labels are wrong."""
         table_KK = confusion(calls)
         pairs = [c.targets.surest for c in calls if c.targets is not None and c.targets.surest]
         if table_KK is None or table_KK.sum() < self.samples or not pairs:

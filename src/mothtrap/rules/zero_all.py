@@ -57,7 +57,7 @@ class ZeroAll(Rule):
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
     percent: float = threshold(
-        100.0, unit="% of the values", source="AllZero of SageMaker Debugger: threshold"
+        100.0, unit="% of the values", source="default of the AllZero rule of SageMaker Debugger"
     )
     every_steps: int = threshold(50, unit="steps", source="chosen by hand")
 

@@ -81,8 +81,8 @@ def run_command(
         descriptors: inherited descriptors from 3 up; they are closed here once the command has
             started, so that the other end of a pipe notices when the command closes its end.
         started: receives its process id.
-        streams: descriptors for its standard output and error, by 1 and 2; by default those of this
-            process.
+        streams: descriptors for its standard output and error, by 1 and 2; by default the
+            descriptors of this process.
         on_start: called once it has started, or could not be started.
 
     Returns:
@@ -199,7 +199,7 @@ class _CaughtSignals:
     def _catch(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             handler = signal.signal(number, lambda *_: None)  # the wakeup descriptor receives it
-            # None: that of a C library, which Python cannot set again.
+            # None: a handler of a C library, which Python cannot set again.
             self._before[number] = signal.SIG_DFL if handler is None else handler
 
 

@@ -62,7 +62,7 @@ def start_of(
         run: folder of the run.
         snapshot: snapshot of the step.
         command: command from the user; empty = the recorded one.
-        folder: folder from the user; None = that of the run.
+        folder: folder from the user; None = the folder of the run.
         build: the user specified a function instead of a command.
 
     Raises:
@@ -87,7 +87,7 @@ def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
 
     Args:
         info: description of the attempt.
-        command: the command is that of the run.
+        command: the command comes from the run, not from the user.
         folder: folder that the run names; None if the user specified one.
     """
     elsewhere = folder is not None and Path(folder) != working_folder()

@@ -25,7 +25,7 @@ def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -
     Args:
         run: folder of the run.
         snapshot: snapshot of the run.
-        folder: folder in which the script is started; None = that of the run.
+        folder: folder in which the script is started; None = the folder of the run.
     """
     changed = changed_sources(run, snapshot, folder)
     if changed:
@@ -69,7 +69,7 @@ def changed_sources(run: Path, snapshot: Snapshot, folder: str | None = None) ->
     Args:
         run: folder of the run.
         snapshot: snapshot of the run.
-        folder: folder in which to search for them; None = that of the run.
+        folder: folder in which to search for the files; None = the folder of the run.
     """
     attempt = layout.attempt_folder(run, snapshot.attempt)
     ledger = _ledger(layout.worker_folder(attempt, snapshot.worker))

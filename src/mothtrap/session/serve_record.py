@@ -145,7 +145,7 @@ class KeptRecord:
         return not self._counts[broken.assertion.code].written
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
-        """Count an error of a check; report the first, and the one that disables the check."""
+        """Count an error of a check; report the first error, and an error that disables it."""
         self._notice_fork()
         with self._counting:
             counts = self._counts[assertion.code]

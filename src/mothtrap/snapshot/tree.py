@@ -163,7 +163,7 @@ def value_of(
     Args:
         tree: tree of a snapshot.
         arrays: arrays by key.
-        framework: creates a framework's own value from the dict of a `tensor`, or from that of a
+        framework: creates a framework's own value from the dict of a `tensor`, or of a
             `framework` with its fields already created.
 
     Raises:

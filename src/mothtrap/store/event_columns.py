@@ -211,7 +211,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _time_s(head: bytes) -> float | None:
-    """Return the time of a commit from the first member of its text; None if it is another."""
+    """Return the time of a commit from the first member of its text, if it is the first member."""
     if not head.startswith(_TIME):
         return None
     try:

@@ -58,7 +58,7 @@ def assert_causal(model: Any, loader: Iterable[Any], loss: Loss = None, **more: 
 
 
 def assert_initial_loss(model: Any, loader: Iterable[Any], loss: Loss, **more: Any) -> None:
-    """Assert that the loss of an untrained model equals the loss of guessing (PRE103)."""
+    """Assert that the loss of an untrained model equals the loss from guessing (PRE103)."""
     _assert("PRE103", model, loader, loss, more)
 
 

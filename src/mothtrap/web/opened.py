@@ -203,11 +203,11 @@ class OpenRuns:
         """Open a run, read up to now, for the duration of a block.
 
         Args:
-            path: its folder.
+            path: folder of the run.
             traces: as for `OpenRun.refresh`.
 
         Raises:
-            RunNotFoundError: it does not exist, or no longer exists.
+            RunNotFoundError: the run does not exist, or no longer exists.
         """
         opened = self._opened(path)
         # Who waits for a run that is being opened does not keep others from another one.

@@ -40,8 +40,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a curve in the head of an answer.
 
     `width` is the number of steps in a bucket, `rows` the number of merged values (-1 = unknown).
-    `note` is the reason if it is coarser than requested; `parameters` are those of its run, if a
-    curve represents a run.
+    `note` is the reason if it is coarser than requested; `parameters` are the parameters of the
+    run, if a curve represents a run.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""First losses that differ from the loss of guessing."""
+"""First losses that differ from the loss from guessing."""
 
 from __future__ import annotations
 

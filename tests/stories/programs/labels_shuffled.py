@@ -1,4 +1,4 @@
-"""Labels are shuffled against the inputs: a small model hardly gets below the loss of guessing."""
+"""Labels are shuffled against the inputs: a small model hardly beats the loss from guessing."""
 
 import sys
 

@@ -18,7 +18,7 @@ def accepts(model: Any) -> bool:  # noqa: ARG001  # what is read is a model of a
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Refuse; see `accepts`."""
+    """Refuse the model; see `accepts`."""
     raise ConfigError(f"a {type(model).__qualname__} is not a model")
 
 

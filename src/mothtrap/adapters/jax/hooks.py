@@ -354,7 +354,7 @@ class JaxHandle(BaseHandle):
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
             if not gradients and not (noted.began_s is not None and is_given_away(inputs)):
-                why = self._unseen.get(layout.function, "no gradients were found in it")
+                why = self._unseen.get(layout.function, "no gradients were found in the step")
                 self.job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")
             judged = self._judge(call, inputs, out, gradients) if self._guard.judges else None
             full = noted.full or judged is not None

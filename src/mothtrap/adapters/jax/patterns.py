@@ -222,7 +222,7 @@ class Patterns:
     def _look_for_code(self, eqn: Any, caller: Caller, summed: Any) -> None:
         """Recognize the sum of 1 + log_var - mean**2 - exp(log_var), in any order.
 
-        The logarithm of the deviation may be used instead of that of the variance.
+        The logarithm of the deviation may be used instead of the logarithm of the variance.
         """
         terms = list(self._terms(summed))
         squares = [

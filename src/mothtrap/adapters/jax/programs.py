@@ -43,7 +43,7 @@ def read(closed: Any) -> Program:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Yield the operations of a jaxpr, and of those inside it."""
+    """Yield the operations of a jaxpr, and of the jaxprs inside it."""
     for eqn in jaxpr.eqns:
         yield eqn
         for value in eqn.params.values():

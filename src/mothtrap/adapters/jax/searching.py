@@ -26,8 +26,8 @@ class Found:
         facts: arguments that were not finite, and the first bad operation.
         operation: the first bad operation; None if the step is finite when repeated operation by
             operation.
-        inputs: inputs with which it is repeated: those of the previous call if that call caused the
-            fault.
+        inputs: inputs with which it is repeated: the inputs of the previous call if that call
+            caused the fault.
         targets: results to check.
     """
 

@@ -1,4 +1,4 @@
-"""Losses of two opponents that ask for the same answer, such as those of a GAN.
+"""Losses of two opponents that ask for the same answer, as in a GAN.
 
 Both are computed from the same outputs, with one label for all of them. The discriminator's loss
 calls generated examples 0, and the generator's loss calls them 1.

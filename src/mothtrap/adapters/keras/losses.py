@@ -140,7 +140,7 @@ def softmax_size(call: LossRecord, prediction: Array) -> int | None:
     """Return the size of the axis of the softmax before a loss; None without a softmax.
 
     A softmax over the batch is recognized by its results: the numbers of each column sum to 1, but
-    not those of each row.
+    the numbers of each row do not.
     """
     is_layer = "softmax" in call.chain[:1]
     along = int(prediction.shape[-1]) if is_layer else None

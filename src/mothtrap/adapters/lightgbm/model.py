@@ -122,7 +122,7 @@ class BoosterModel:
         return found, deepest
 
     def gains(self) -> Mapping[str, float]:
-        """Return the gain of each feature's splits, also of trees after the best round."""
+        """Return the gain of each feature's splits, including trees after the best round."""
         gain = self._booster.feature_importance("gain", iteration=0).tolist()
         return dict(zip(self._booster.feature_name(), gain, strict=True))
 

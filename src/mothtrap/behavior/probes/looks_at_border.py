@@ -83,7 +83,7 @@ class LooksAtBorder(Probe):
         source="measured: 0.1 without a mark, 0.4 with a mark",
     )
     corner_flips: float = threshold(
-        0.3, unit="share of the rows", source="measured: 0.1 without, 0.7 to 1.0 with a mark"
+        0.3, unit="share of the rows", source="measured: 0.1 without a mark, 0.7 to 1.0 with a mark"
     )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:

@@ -72,7 +72,9 @@ class Memorizes(Probe):
     needs_train = True
 
     least_auc: float = threshold(
-        0.6, unit="AUC", source="measured: logistic 0.50, boosting 0.57, forest 0.74"
+        0.6,
+        unit="AUC",
+        source="measured: 0.50 for logistic regression, 0.57 for boosting, 0.74 for a forest",
     )
     least_share: float = threshold(
         0.03, unit="share of the training rows", source="measured: 0.01 to 0.02 where little leaks"

@@ -72,7 +72,9 @@ class WeakSegment(Probe):
     least_ratio: float = threshold(1.5, unit="times the error elsewhere", source="chosen by hand")
     least_points: float = threshold(0.05, unit="error rate", source="chosen by hand")
     most_rows: float = threshold(
-        0.75, unit="share of the rows", source="chosen by hand: else the few other rows are easy"
+        0.75,
+        unit="share of the rows",
+        source="chosen by hand: above it, the few other rows may just be easy",
     )
     most: int = threshold(5, unit="segments", source="chosen by hand")
 

@@ -141,7 +141,7 @@ class AboveLinearOptimum(Check):
                 if unequal
                 else ""
             )
-            + (f"; {helped}, it falls further" if helped else ""),
+            + (f"; {helped}, the loss falls further" if helped else ""),
             location=loss.location if loss is not None else None,
             fixes=("Scale the inputs to mean 0 and standard deviation 1.",)
             if unequal

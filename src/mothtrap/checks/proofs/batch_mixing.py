@@ -61,7 +61,7 @@ class BatchMixing(Check):
     passed = "the rows of a batch are independent"
     costs = 1
     least: float = threshold(
-        1e-4, unit="standard deviations", source="healthy models differed by 4e-7 at most"
+        1e-4, unit="standard deviations", source="measured: healthy models differ by at most 4e-7"
     )
     noise_times: float = threshold(10.0, unit="times the noise", source="chosen by hand")
 

@@ -97,13 +97,15 @@ class CannotOverfit(Check):
     steps: int = threshold(
         200,
         unit="steps",
-        source="losses of 29 healthy programs fell by 60 % or more within 150 steps",
+        source="measured: the losses of 29 healthy programs fell by 60 % or more within 150 steps",
     )
     seconds: float = threshold(30.0, unit="seconds", source="chosen by hand")
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
     remaining: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     remaining_unknown: float = threshold(
-        0.5, unit="of the first loss", source="healthy autoencoders ended at 0.3, a VAE at 0.41"
+        0.5,
+        unit="of the first loss",
+        source="measured: healthy autoencoders ended at 0.3, a VAE at 0.41",
     )
     flat: float = threshold(0.02, unit="of the first loss", source="chosen by hand")
     all_right: float = threshold(0.999, unit="of the labels", source="chosen by hand")

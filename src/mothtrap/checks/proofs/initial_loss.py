@@ -1,4 +1,4 @@
-"""PRE103: the loss of the first step is far from the loss of guessing."""
+"""PRE103: the loss of the first step is far from the loss from guessing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class InitialLoss(Check):
-    """The loss of the first step is far from the loss of guessing.
+    """The loss of the first step is far from the loss from guessing.
 
     What it detects:
-        A loss before the first update that is far above, or far below, the loss of guessing: ln k
+        A loss before the first update that is far above, or far below, the loss from guessing: ln k
         for k classes, ln 2 for binary targets, and the mean square of the targets for numbers.
 
     Why it matters:
@@ -30,7 +30,7 @@ class InitialLoss(Check):
         anything: the label is among its inputs, or the loss is not computed as you think.
 
     Fires:
-        Warning when a class loss is above `high` times the loss of guessing and above it by
+        Warning when a class loss is above `high` times the loss from guessing and above it by
         `margin`, or when a squared error is above `high_number` times the mean square of the
         targets plus `high_number`. The message names the inputs as the cause if their root mean
         square is above `far`, else the last layer: its bias if the mean of the predictions is above
@@ -57,10 +57,10 @@ class InitialLoss(Check):
     code = "PRE103"
     title = "the first loss is far from guessing"
     uses = ("step",)
-    passed = "the first loss is the loss of guessing"
+    passed = "the first loss is the loss from guessing"
     costs = 1
     explains = ("wrong_initial_loss", "unscaled_targets")
-    high: float = threshold(2.0, unit="times the loss of guessing", source="as in LOS408")
+    high: float = threshold(2.0, unit="times the loss from guessing", source="as in LOS408")
     margin: float = threshold(1.0, unit="nats", source="chosen by hand")
     low: float = threshold(0.7, unit="times the entropy of the labels", source="chosen by hand")
     high_number: float = threshold(3.0, unit="times the mean square", source="chosen by hand")
@@ -176,7 +176,7 @@ def _guessing(loss: LossSeen, least_rows: int) -> tuple[float, float]:
             raise NotApplicable(f"{loss.target.size} labels are too few")
         mean = min(max(float(loss.target.mean()), 1e-12), 1 - 1e-12)
         return math.log(2), -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
-    raise NotApplicable(f"the loss of guessing is unknown for this call of {loss.operation}")
+    raise NotApplicable(f"the loss from guessing is unknown for this call of {loss.operation}")
 
 
 def _mean_entropy(loss: LossSeen) -> float | None:

@@ -56,7 +56,7 @@ class SeesTheFuture(Check):
     passed = "no output sees a later step of its sequence"
     costs = 1
     least: float = threshold(
-        1e-4, unit="standard deviations", source="healthy models differed by 4e-7 at most"
+        1e-4, unit="standard deviations", source="measured: healthy models differ by at most 4e-7"
     )
 
     def run(self, subject: Subject) -> Iterable[Found]:

@@ -77,8 +77,8 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
     """A copy of a trained model ran without a graph after `step` steps.
 
-    `digest` is the digest of its weights. Of the earlier inspections, `same` and `apart` are those
-    in which a model under training got, in the same step, equal data, or only other data of the
+    `digest` is the digest of its weights. In `same` of the earlier inspections, a model under
+    training got equal data in the same step. In `apart` of them, it got only other data of the
     same shape. `location` is the line of the call.
     """
 

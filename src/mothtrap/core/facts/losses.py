@@ -26,7 +26,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...),
     `policy_gain` (an advantage times a ratio of probabilities).
     `chain` lists the operations between the loss and the model, nearest first, without views and
-    casts at the end, e.g. `("softmax", "linear")`; `()` if unknown. Shapes are those of the
+    casts at the end, e.g. `("softmax", "linear")`; `()` if unknown. The shapes belong to the
     prediction, the target and the unreduced result; None = unknown. `classes` is the size of the
     class axis of a class loss. `reduction` is `mean`, `sum` or `none`. `above` lists the first
     operations on the way from the root of the backward pass to the loss, beginning at the root,

@@ -223,7 +223,7 @@ def _of_random(case: _Case) -> Cause:
         )
     step, micro_batch = case.divergence.step, case.divergence.micro_batch
     before = step - 1 if case.divergence.since is None else case.divergence.since
-    where = f"after the forward pass of step {before} and before that of step {step}"
+    where = f"after the forward pass of step {before} and before the forward pass of step {step}"
     if micro_batch:
         between = f"{micro_batch - 1} and {micro_batch} of step {step}"
         where = f"between the forward passes of micro-batches {between}"

@@ -153,7 +153,7 @@ def find(summary: RunSummary, which: str) -> Finding:
         if word in (one.fingerprint, one.code, one.name) or word.upper() == one.code:
             return one
     known = list(dict.fromkeys(one.code for one in summary.findings))
-    has = f"it has {', '.join(known[:8])}" if known else "nothing was found in it"
+    has = f"it has {', '.join(known[:8])}" if known else "nothing was found in the run"
     raise UnknownNameError(
         f"{summary.run.id} has no finding {which[:40]!r}{nearest(which, known)}; {has}"
     )

@@ -68,7 +68,7 @@ class Fit:
     Attributes:
         sites: labels of the evaluations by the library's names of the data.
         labels: labels of the rows that are evaluated, by name of the data.
-        guesses: loss of guessing by name of the data.
+        guesses: loss from guessing by name of the data.
     """
 
     label: str

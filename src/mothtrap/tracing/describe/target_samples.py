@@ -117,8 +117,8 @@ def surest(probability_RK: Array, label_R: Array) -> tuple[int, int] | None:
     """Return the size of the surest quarter of the rows, and how many of them have another label.
 
     Args:
-        probability_RK: probability of each class, or in a single column that of the second class.
-        label_R: hard labels; others than the classes do not count.
+        probability_RK: probability of each class, or of the second class alone (one column).
+        label_R: hard labels; labels outside the classes do not count.
 
     Returns:
         None if there are fewer than 4 rows with a label.

@@ -179,7 +179,7 @@ class KerasChecking:
     def _clock_rings(self) -> None:
         """Make the step in progress the last one; interrupt it if it takes too long."""
         if self._callbacks is not None:
-            self._hold("the time for it was used up")
+            self._hold("it did not end in its share of the time")
             return
         left = self._seconds(LAST_SHARE) - (time.monotonic() - self._began)
         if left > 0 and not self._ends_soon:

@@ -91,10 +91,11 @@ class ModelCall:
 class Applied:
     """Gradients passed to an optimizer, in the order of the variables; None = missing.
 
-    `gradients` is None if they are not visible; those of a program are written in full steps, and
-    if one of them is not finite. `missing`: variables without a gradient, including those that the
-    loop omitted. `squares`: for a program, half the sum of squares of each existing gradient, in
-    every step; `found`: those of the latest step. `scaled`: they are multiplied by a loss scale.
+    `gradients` is None if they are not visible; gradients of a program are written in full steps,
+    and if one of them is not finite. `missing`: variables without a gradient, including variables
+    that the loop omitted. `squares`: for a program, half the sum of squares of each existing
+    gradient, in every step; `found`: the values of `squares` in the latest step. `scaled`: the
+    gradients are multiplied by a loss scale.
     """
 
     optimizer: Any
@@ -146,9 +147,9 @@ class Look:
     `masks`: tensors that are added to scores before a softmax.
     `asked`: tensors that collections request. `evaluates`: the mode, and the model that is called
     outside of any tape.
-    `gradients`: those of a tape, with their variables, as long as they are known. `in_branches`:
-    gradients passed to an optimizer in a branch, which a script may skip.
-    `scalars`: those of an eager tape, with the line where it ended; one of them is the loss.
+    `gradients`: gradients of a tape, with their variables, as long as they are known.
+    `in_branches`: gradients passed to an optimizer in a branch, which a script may skip.
+    `scalars`: scalars of an eager tape, with the line where it ended; one of them is the loss.
     `difference`: the latest difference, in an eager step, of every prediction and every target, and
         its line.
     """

@@ -116,7 +116,7 @@ class Checking:
     def _clock_rings(self) -> None:
         """Make the iteration in progress the last one; interrupt it if it takes too long."""
         if self._part is not None:
-            self._part_ended("the time for it was used up")
+            self._part_ended("it did not end in its share of the time")
             return
         passed = time.monotonic() - self._began
         share = LAST_SHARE if self._recording.turns else FIRST_TURN_SHARE

@@ -131,7 +131,7 @@ def forward_of(turn: Iteration) -> RecordedForward | None:
 
 
 def called_parts(call: RecordedCall) -> frozenset[str]:
-    """Return the paths of the modules that a call to the model calls."""
+    """Return the paths of the modules that run in a call to the model."""
     found: set[str] = set()
     model = unwrapped(call.module)
     with hooked(model, lambda name, _: found.add(name)), torch.no_grad():

@@ -29,7 +29,7 @@ MAX_ELEMENTS = 1 << 20
 
 
 class EqualStateObserver:
-    """Compares a model's inputs with those of its targets until they differ once.
+    """Compares the inputs of predictions and of targets until they differ once.
 
     Both must be separate tensors: a teacher that receives the batch of its student gets the same
     tensor. A class loss, or a loss with several values per row, belongs to a teacher, too: the

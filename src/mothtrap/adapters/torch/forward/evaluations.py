@@ -201,7 +201,7 @@ class EvaluationObserver:
             self.losses.replace_latest(value)
 
     def backward_began(self) -> None:
-        """Discard ambiguous evaluations, which were training, and end the certain one."""
+        """Discard ambiguous evaluations, which were training, and end the certain evaluation."""
         if self.in_doubt:
             self.in_doubt = False
             self._doubts += 1

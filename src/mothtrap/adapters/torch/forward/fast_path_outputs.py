@@ -138,5 +138,5 @@ class FastPathOutputs:
         self.before_it = weakref.ref(before) if before is not None else None
         for module in (module for module, values, _ in outputs if values is None):
             what = f"one activation of {self._job.book.module_name(module)}"
-            reason = "it was written to in place; later ones are read as they are returned"
+            reason = "it was overwritten in place; later ones are read as soon as they are returned"
             self._job.recorder.notes.blind(self._job.grouper.step, what, reason)

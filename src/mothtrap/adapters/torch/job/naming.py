@@ -229,8 +229,8 @@ class NameBook:
     def top(self, module: nn.Module) -> nn.Module:
         """Return the outermost module under construction that contains a module.
 
-        User code may call a part of a model first (`model.encode(x)`); names are those of the whole
-        model.
+        User code may call a part of a model first (`model.encode(x)`); names are relative to the
+        whole model.
         """
         parents = {
             id(child): parent

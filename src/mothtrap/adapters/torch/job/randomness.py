@@ -44,7 +44,7 @@ class RandomStates:
     def read(self) -> list[tuple[str, Any]]:
         """Return the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
 
-        Those of Python and NumPy are dicts that contain arrays; that of a device is an array. A
+        The states of Python and NumPy are dicts that contain arrays; a device state is an array. A
         state that has not changed since the last reading is the same object as before, and so is
         the list if nothing has changed.
         """

@@ -79,7 +79,7 @@ class OptimizerObserver:
     """Tracks every optimizer created since the start, or passed by the user.
 
     Attributes:
-        alive: returns every known optimizer that still exists, without those of other threads.
+        alive: returns every known optimizer that still exists, except optimizers of other threads.
         other_threads: tracks the optimizers that other threads train.
         owned: indices of roots that are known to have parameters in an optimizer.
         unapplied: latest optimizer that had never stepped when its gradients were cleared.

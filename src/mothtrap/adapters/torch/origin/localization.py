@@ -245,7 +245,7 @@ class FaultLocalization:
 def rows_of_batch(places: Sequence[int], length: int, count: int) -> tuple[int, ...]:
     """Return the rows of the batch for positions on an array's first axis.
 
-    The axis may be that of the batch, or contain several consecutive entries for each row, as for
+    The axis may be the batch axis, or contain several consecutive entries for each row, as for
     concatenated tokens.
     """
     if not count or length % count:

@@ -77,7 +77,7 @@ class ChangedVariables:
         self.unread: dict[str, None] = {}
 
     def of(self, frame: FrameType | None) -> Variables:
-        """Return name and value of a frame's variables that have changed.
+        """Return the names and values of a frame's variables that have changed.
 
         For a method, this includes attributes of its object, such as `self.name`.
 

@@ -143,7 +143,7 @@ class Interception:
 
     def _answered(self, original: Function, name: str) -> Function:
         is_compiling, answer = torch.compiler.is_compiling, self._player.loss_called
-        # in the closure, because the globals are not those of this module
+        # in the closure, because the function runs with other globals than this module
         drop, inside = drop_own_frame, self._losses
 
         def call(*args: Any, **kwargs: Any) -> Any:
