@@ -24,6 +24,8 @@ ELSEWHERE = {
     "adapters/torch/losses/backwards.py": "read from the graph, on the device of the loss",
     "adapters/torch/losses/divergences.py": "read from the graph",
     "adapters/torch/losses/evaluated_predictions.py": "read on the device of the loss",
+    "tracing/describe/differences.py": "only the shapes are known",
+    "tracing/describe/paired_losses.py": "the labels are signs",
 }
 """Files that create losses without arrays on the host, and the reasons."""
 

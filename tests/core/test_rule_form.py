@@ -37,7 +37,7 @@ def raises(self: object) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"name": "odd"}, r"OddRule sets `name`: .* remove it"),
+        ({"name": "odd"}, r"OddRule sets `name`: .* remove `name`"),
         ({"name": lambda self: "odd"}, r"sets `name`"),
         ({"name": classmethod(lambda cls: "odd")}, r"sets `name`"),
         ({"doc": "odd"}, r"sets `doc`"),
