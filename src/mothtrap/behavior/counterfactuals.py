@@ -92,7 +92,7 @@ class _Goal:
             self._wanted = int(self._reading.targets([target])[0])
 
     def missing(self, answers: Any) -> npt.NDArray[np.float64]:
-        """Return how far answers (C,) are from the goal; 0 or less is reached."""
+        """Return how far answers (C,) are from the goal; at 0 or less, it is reached."""
         if self._reading.is_regression:
             moved = answers[:, 0] - self._start[0]
             gained = moved * self._sign if self._sign else np.abs(moved)

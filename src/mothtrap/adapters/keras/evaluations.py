@@ -96,7 +96,7 @@ class Outside:
                 self._here.bare.append(bare)
 
     def assigned(self) -> None:
-        """Process an assignment to a variable: pending data is an evaluation with a metric."""
+        """Handle an assignment to a variable of a metric: the pending data belong to an evaluation."""
         waiting, graph = self._here.waiting, tf.compat.v1.get_default_graph()
         if not waiting or waiting[0][0] is not graph:
             return

@@ -89,8 +89,8 @@ class AboveLinearOptimum(Check):
         different = len(np.unique(x, axis=0))
         if different < self.rows_per_column * (x.shape[1] + 1):
             raise NotEnoughData(
-                f"the recorded batches have {different} different rows of {x.shape[1]} columns, "
-                f"{self.rows_per_column:g} rows per column are needed"
+                f"needs {self.rows_per_column:g} different rows per column; the recorded batches "
+                f"have {different} rows of {x.shape[1]} columns"
             )
         if step.rates and step.rates[-1] > step.rates[0]:
             raise NotEnoughData("the learning rate still rises, as in a warm-up")

@@ -193,7 +193,7 @@ class IndexedSet:
 
     @property
     def stored(self) -> IndexedSet | None:
-        """Samples before the changes made when they are read; None if unknown."""
+        """Samples as stored, before a transform changes them; None if unknown."""
         read = stored(self.dataset)
         if read is None:
             return None
