@@ -82,7 +82,7 @@ def sense_by_name(metric: str) -> bool | None:
 
 
 def loss_among(metrics: Iterable[str]) -> str | None:
-    """Return the metric to use as the loss: it should fall, and preferably is no error rate."""
+    """Return the metric to use as the loss: it should fall, and preferably not be an error rate."""
     falling = [name for name in metrics if kind(name) and not is_rising(name)]
     smooth = [name for name in falling if kind(name) not in ERROR_RATES]
     return next(iter(smooth or falling), None)

@@ -84,7 +84,7 @@ class ProtectedFiles:
         return there
 
     def for_reading(self, path: Any) -> Any:
-        """Return the path to read from instead of a path."""
+        """Return the path from which to read, which may be that of a copy."""
         if isinstance(path, int):
             return path
         there = self.place(path)

@@ -96,7 +96,7 @@ class Outside:
                 self._here.bare.append(bare)
 
     def assigned(self) -> None:
-        """Handle an assignment to a variable of a metric: the pending data belong to an evaluation."""
+        """Handle an assignment to a variable: the pending data belong to an evaluation."""
         waiting, graph = self._here.waiting, tf.compat.v1.get_default_graph()
         if not waiting or waiting[0][0] is not graph:
             return
