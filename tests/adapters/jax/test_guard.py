@@ -176,7 +176,7 @@ def test_one_line_is_printed_for_each_of_the_first_three_onsets() -> None:
     loop(process, lambda step: np.nan if step in (0, 1, 3, 5, 6, 8) else 0.0)
     lines = [line for line in process.said if "was not applied" in line]
     assert [line.split()[2] for line in lines] == ["0", "3", "5"]
-    assert "counted in the verdict" in lines[-1]
+    assert "the verdict counts further steps" in lines[-1]
     assert len(facts_of(process)) == 6
 
 
