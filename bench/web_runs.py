@@ -55,7 +55,7 @@ FILTERED = """async ([text, wanted]) => {
 DRAWN = """async () => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     const began = performance.now();
-    document.querySelector('[aria-label="Tick all of this page"]').click();
+    document.querySelector('[aria-label="Select all on this page"]').click();
     const there = () => document.querySelector('[role=img][aria-label*="of 200 runs"]');
     while (!there()) await frame();
     await frame();

@@ -27,7 +27,7 @@ MAX_COPIES, MAX_INPUTS = 8, 4
 
 @dataclass(slots=True)
 class _Copy:
-    """Looks at a copy; `given` is its latest input, and `compared` the result, if there is one."""
+    """Inspections of a copy: its latest input, and how often a trained model got the same data."""
 
     looks: int = 0
     due: int = 0
