@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
@@ -12,6 +10,7 @@ from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.packed import unpack
 from mothtrap.core.rule import Rule
@@ -26,7 +25,7 @@ OF_TABLES = (
 """Fixes for libraries that get whole tables."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainEvalOverlap(Rule):
     """A model is evaluated on rows that it is trained on.
 
