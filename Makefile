@@ -11,6 +11,9 @@ PLANNED_S ?= 840
 # a plain `torch` would take the newest CUDA build instead. Used only where torch is missing.
 TORCH ?= torch==2.13.0
 
+# Without compiled files, each of the programs that the tests start would compile mothtrap anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 READY := $(VENV)/.mothtrap-installed
 WITH_TORCH := $(VENV)/.torch-installed
