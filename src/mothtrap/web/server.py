@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import socket
 import stat
@@ -14,12 +15,13 @@ from pathlib import Path
 import uvicorn
 
 from mothtrap.core.errors import ConfigError
+from mothtrap.store.remote import cache_folder
+from mothtrap.store.user_secret import user_secret
 from mothtrap.web.app import application, place_of
 from mothtrap.web.gate import App, Gate, content_policy
 from mothtrap.web.listing import RunsFolder
 from mothtrap.web.replaying import Replays
 from mothtrap.web.static_files import import_map_hash
-from mothtrap.web.tokens import token_for
 
 PORT = 8765
 PORTS_TRIED = 100
@@ -113,8 +115,12 @@ def http_server(app: App) -> uvicorn.Server:
 
 
 def token_of(runs: RunsFolder) -> str:
-    """Return the token of the page for these runs."""
-    return token_for(place_of(runs.where))
+    """Return the token of the page for these runs.
+
+    It is kept in the user's cache, so that an open page survives a restart.
+    """
+    name = hashlib.sha256(place_of(runs.where).encode()).hexdigest()[:16]
+    return user_secret(cache_folder() / "ui" / f"{name}.token")
 
 
 def forward_line(address: Address) -> str:

@@ -187,6 +187,20 @@ class LoaderObserver:
 
     # Use in training
 
+    def in_preparation(self, iterator: object) -> tuple[Source, tuple[int, ...]] | None:
+        """Return the loader of an iterator, and the samples of its next batch.
+
+        The samples are empty if the loader does not provide them; None for an iterator that is not
+        tracked.
+        """
+        known = self._passes.get(iterator)
+        source = known.source if known is not None else None
+        if known is None or source is None:
+            return None
+        loader = source.loader()
+        drawn = known.drawn[0] if known.drawn else None
+        return source, samples_of(loader, drawn) if loader is not None else ()
+
     def used(
         self,
         arguments: Placed,
