@@ -126,6 +126,13 @@ def test_no_line_is_longer_than_a_terminal_whatever_is_told() -> None:
     assert "not observed: layer0" in text
 
 
+def test_a_failure_of_mothtrap_that_the_verdict_names_is_not_repeated() -> None:
+    failed = tuple(ToolError(step=1, part=part, error="full disk") for part in ("rules", "writer"))
+    text = " ".join(verdict(summary_of(tool_errors=failed, rules=())).split())
+    assert text.count("mothtrap failed in rules") == 1
+    assert "mothtrap failed in writer and switched it off: full disk" in text
+
+
 def crashed(*findings: Finding) -> RunSummary:
     ended = WorkerEnded(
         step=9, steps=9, own_s=0.0, wall_s=1.0, exception="ValueError: bad x", location="train.py:7"

@@ -144,7 +144,10 @@ def problem_lines(
 
 
 def alarms(summary: RunSummary, style: Style) -> list[str]:
-    """Return a line for each failed rule or part of mothtrap, and for damaged data."""
+    """Return a line for each failed rule or part of mothtrap, and for damaged data.
+
+    A failure that the verdict names is not repeated.
+    """
     by_reason: dict[str, list[str]] = {}
     for rule in summary.in_state(RuleState.RULE_FAILED):
         by_reason.setdefault(rule.reason, []).append(f"{rule.code} {rule.name}")
@@ -154,6 +157,7 @@ def alarms(summary: RunSummary, style: Style) -> list[str]:
     texts += [
         f"mothtrap failed in {style.safe(own.part)} and switched it off: {style.safe(own.error)}"
         for own in summary.tool_errors
+        if f"{own.part} ({own.error})" not in summary.verdict
     ]
     texts += [f"damaged: {style.safe(damage)}" for damage in summary.damage]
     return _wrap_all(f"  {text}" for text in texts)
