@@ -44,9 +44,10 @@ class Shape:
 SHAPES = {
     "mlp": Shape(warm_up=2400, steps=200, pairs=12),
     "cnn": Shape(warm_up=300, steps=20, pairs=12),
+    "cnn_late": Shape(warm_up=1000, steps=20, pairs=12),
 }
 """The first steps are inspected, and the targets of the first 256 steps are all read, which is not
-typical."""
+typical. `cnn_late` is the same network once the credit of the first steps is used up."""
 
 
 def build(name: str) -> tuple[Any, Any]:
