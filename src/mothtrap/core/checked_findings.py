@@ -93,15 +93,13 @@ def _finding(rule: Rule, window: Window, item: object) -> Finding:
 
 
 def _fixes(rule: Rule, window: Window, advice: Iterable[str | int]) -> Iterator[str]:
-    """Yield the sentences of fixes, some of which are positions of bullets of the docstring."""
+    """Yield sentences, and the bullets at positions; users of a framework may lack a bullet."""
     bullets = rule.fixes(window)
     for one in advice:
-        if isinstance(one, int) and one >= len(bullets):
-            raise TypeError(
-                f"the rule {rule.name()} returned a finding whose `fixes` names bullet {one}, "
-                f"counted from 0; `What to do` has {len(bullets)}"
-            )
-        yield bullets[one] if isinstance(one, int) else one
+        if isinstance(one, str):
+            yield one
+        elif one < len(bullets):
+            yield bullets[one]
 
 
 def _completed(rule: Rule, finding: Finding, values: dict[str, Any]) -> Finding:
