@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -21,7 +21,8 @@ from mothtrap.core.facts.trees import (
     TableSeen,
     TreesGrown,
 )
-from mothtrap.core.findings import Finding
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Series, Window
@@ -36,6 +37,7 @@ OF_BOOSTED = Need(
     optional=True,
 )
 """Everything that `boosted` reads."""
+FoundT = TypeVar("FoundT", Finding, Found)
 OfFitT = TypeVar("OfFitT", BoostingEnded, ColumnsSeen, GradientsGiven)
 LATEST = 5
 """Number of evaluations whose median is the current loss, because single evaluations are noisy."""
@@ -121,12 +123,26 @@ def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None
     Raises:
         CannotJudge: No training run could be evaluated; has the reason of the first run.
     """
-    found: list[Finding] = []
+    return _worst(window, lambda one: judge(window.of_library(one.began.library), one))
+
+
+def found_in_each(window: Window, judge: Callable[[Boosted], Found | None]) -> list[Found]:
+    """Do the same as `judge_each` for a rule in the short form."""
+
+    def found(one: Boosted) -> Found | None:
+        found = judge(one)
+        return None if found is None else replace(found, library=one.began.library)
+
+    return _worst(window, found)
+
+
+def _worst(window: Window, judge: Callable[[Boosted], FoundT | None]) -> list[FoundT]:
+    found: list[FoundT] = []
     reasons: list[CannotJudge] = []
     every = boosted(window)
     for one in every:
         try:
-            finding = judge(window.of_library(one.began.library), one)
+            finding = judge(one)
         except CannotJudge as reason:
             reasons.append(reason)
             continue
@@ -134,7 +150,7 @@ def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None
             found.append(finding)
     if len(reasons) == len(every):
         raise reasons[0]
-    return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+    return sorted(found, key=lambda one: (Severity(one.severity or "warning").rank, one.step))[:1]
 
 
 def _boosted(window: Window) -> list[Boosted]:
