@@ -13,6 +13,7 @@ from typing import Any, Literal
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.findings import Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.rule_form import SETTINGS, check_code, check_threshold, completed, give_findings
 from mothtrap.core.window import Window
@@ -27,6 +28,7 @@ def rule(
     passes: bool = False,
     title: str = "",
     compares: bool = False,
+    proof: Proof | None = None,
 ) -> Callable[[Callable[..., Any]], type[Rule]]:
     """Turn a function or a class into a rule.
 
@@ -50,6 +52,7 @@ def rule(
         passes: a finding becomes an `info` when the rule stops finding the fault.
         title: name of the fault to show, if it differs from the words of the rule's name.
         compares: the rule compares workers; its windows have the other workers as `peers`.
+        proof: chart of the data that proves a finding.
 
     Returns:
         A decorator that returns the rule's class.
@@ -66,6 +69,7 @@ def rule(
     given |= {} if passes is False else {"passes": passes}
     given |= {} if title == "" else {"title": title}
     given |= {} if compares is False else {"compares": compares}
+    given |= {} if proof is None else {"proof": proof}
 
     def decorate(made: Callable[..., Any]) -> type[Rule]:
         if isinstance(made, type):
