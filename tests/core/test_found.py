@@ -73,9 +73,11 @@ def test_a_field_can_be_replaced() -> None:
 
 
 def test_advice_is_chosen_by_its_position() -> None:
-    found = mothtrap.Found(step=3, message="odd", fixes=(1, "Stop.", 9))
+    found = mothtrap.Found(step=3, message="odd", fixes=(3, 1, "Stop.", 2))
     [finding] = findings_of(Given(), SEEN, found)
-    assert finding.fixes == ("Shuffle the data.", "Stop.")
+    assert finding.fixes == ("Shuffle the data.", "Stop.", "Call `backward`.")
+    [finding] = findings_of(Given(), SEEN.of_library("keras"), found)
+    assert finding.fixes == ("Call `fit`.", "Shuffle the data.", "Stop.")
 
 
 def test_advice_is_of_the_named_library() -> None:

@@ -93,12 +93,12 @@ def _finding(rule: Rule, window: Window, item: object) -> Finding:
 
 
 def _fixes(rule: Rule, window: Window, advice: Iterable[str | int]) -> Iterator[str]:
-    """Yield sentences, and the bullets at positions; users of a framework may lack a bullet."""
-    bullets = rule.fixes(window)
+    """Yield sentences, and the bullets at positions that apply to the framework of the run."""
+    bullets = rule.doc().fixes_by_place(window.adapters)
     for one in advice:
         if isinstance(one, str):
             yield one
-        elif one < len(bullets):
+        elif one in bullets:
             yield bullets[one]
 
 

@@ -46,8 +46,8 @@ class Found:
         last_step: last captured step with the fault, by default `step`.
         confidence: `high`, `medium` or `low`.
         mode: mode of the step.
-        fixes: advice for this case: sentences, or positions of bullets of `What to do`, from 0,
-            among the bullets for the framework of the run. By default all bullets.
+        fixes: advice for this case: sentences, or positions of bullets of `What to do`, from 0.
+            Bullets for other frameworks are left out. By default all bullets.
         title: name of the fault in this case, by default the title of the rule.
         why: reason why the fault matters, by default the docstring's.
         workers: ranks with the fault, by default the rank of the window.

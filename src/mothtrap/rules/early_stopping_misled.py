@@ -90,7 +90,7 @@ def early_stopping_misled(
             began,
             words,
             severity=severity,
-            fixes=(1,) if is_reversed else (0,),
+            fixes=(3, 4, 5) if is_reversed else (0, 1, 2),
             evidence={
                 "metric": metric,
                 "site": site,

@@ -87,6 +87,6 @@ def mixed_axes(
                 "looks": one.looks,
                 "limit": looks,
             },
-            fixes=(1, 0) if one.targets else (0,),
+            fixes=(2, 0, 1) if one.targets else (0, 1),
         )
     return None

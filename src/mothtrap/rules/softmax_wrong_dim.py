@@ -95,7 +95,7 @@ def softmax_wrong_dim(window: Window) -> Found | None:
             },
             location=chosen_at(first),
             # If there are two softmaxes, the loss itself applies one.
-            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else (0,),
+            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else (0, 1),
         )
     return None
 

@@ -81,5 +81,5 @@ def trained_target(
         step=0,
         count=count,
         evidence={"passes": count, "looks": first.looks, "limit": looks},
-        fixes=(1, 0) if weighted else (0,),
+        fixes=(2, 0, 1) if weighted else (0, 1),
     )
