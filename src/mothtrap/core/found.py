@@ -85,11 +85,12 @@ class Found:
         """
         every = (facts,) if isinstance(facts, Fact) else tuple(facts)
         layers = [getattr(one, "layers", ()) or (getattr(one, "layer", ""),) for one in every]
-        known: FoundFields = {
+        fields: FoundFields = {
             "step": every[0].step,
             "last_step": every[-1].step,
             "count": len({one.step for one in every}),
             "location": getattr(every[0], "location", None),
             "layers": tuple(dict.fromkeys(name for names in layers for name in names if name)),
         }
-        return cls(message=message, **{**known, **more})
+        fields.update(more)
+        return cls(message=message, **fields)

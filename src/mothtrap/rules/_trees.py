@@ -129,11 +129,11 @@ def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None
 def found_in_each(window: Window, judge: Callable[[Boosted], Found | None]) -> list[Found]:
     """Do the same as `judge_each` for a rule in the short form."""
 
-    def found(one: Boosted) -> Found | None:
+    def of_library(one: Boosted) -> Found | None:
         found = judge(one)
         return None if found is None else replace(found, library=one.began.library)
 
-    return _worst(window, found)
+    return _worst(window, of_library)
 
 
 def _worst(window: Window, judge: Callable[[Boosted], FoundT | None]) -> list[FoundT]:
