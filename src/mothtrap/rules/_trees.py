@@ -21,7 +21,7 @@ from mothtrap.core.facts.trees import (
     TableSeen,
     TreesGrown,
 )
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import Severity
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.steps import Mode
@@ -37,7 +37,6 @@ OF_BOOSTED = Need(
     optional=True,
 )
 """Everything that `boosted` reads."""
-FoundT = TypeVar("FoundT", Finding, Found)
 OfFitT = TypeVar("OfFitT", BoostingEnded, ColumnsSeen, GradientsGiven)
 LATEST = 5
 """Number of evaluations whose median is the current loss, because single evaluations are noisy."""
@@ -117,27 +116,13 @@ def present(values: Floats) -> float:
     return float(np.median(values[-LATEST:]))
 
 
-def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None]) -> list[Finding]:
-    """Call `judge` for every training run, and report the worst finding.
+def judge_each(window: Window, judge: Callable[[Boosted], Found | None]) -> list[Found]:
+    """Call `judge` for every training run; return the worst finding, with the library's advice.
 
     Raises:
         CannotJudge: No training run could be evaluated; has the reason of the first run.
     """
-    return _worst(window, lambda one: judge(window.of_library(one.began.library), one))
-
-
-def found_in_each(window: Window, judge: Callable[[Boosted], Found | None]) -> list[Found]:
-    """Do the same as `judge_each` for a rule in the short form."""
-
-    def of_library(one: Boosted) -> Found | None:
-        found = judge(one)
-        return None if found is None else replace(found, library=one.began.library)
-
-    return _worst(window, of_library)
-
-
-def _worst(window: Window, judge: Callable[[Boosted], FoundT | None]) -> list[FoundT]:
-    found: list[FoundT] = []
+    found: list[Found] = []
     reasons: list[CannotJudge] = []
     every = boosted(window)
     for one in every:
@@ -147,7 +132,7 @@ def _worst(window: Window, judge: Callable[[Boosted], FoundT | None]) -> list[Fo
             reasons.append(reason)
             continue
         if finding is not None:
-            found.append(finding)
+            found.append(replace(finding, library=one.began.library))
     if len(reasons) == len(every):
         raise reasons[0]
     return sorted(found, key=lambda one: (Severity(one.severity or "warning").rank, one.step))[:1]

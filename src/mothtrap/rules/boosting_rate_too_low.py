@@ -11,7 +11,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -96,7 +96,7 @@ def boosting_rate_too_low(
             },
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)
 
 
 def _curve(one: Boosted) -> tuple[str, Floats]:

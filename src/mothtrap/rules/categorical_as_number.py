@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -77,4 +77,4 @@ def categorical_as_number(
             evidence={"columns": ", ".join(codes), "fit": one.began.fit},
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)

@@ -8,7 +8,7 @@ from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -80,7 +80,7 @@ def eval_table_differs(window: Window) -> list[Found]:
                 )
         return None
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)
 
 
 def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:

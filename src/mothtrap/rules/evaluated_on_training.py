@@ -10,7 +10,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 HELD_OUT = ("val", "eval", "test", "hold", "dev")
 """Parts of names of held-out data."""
@@ -83,4 +83,4 @@ def evaluated_on_training(
             evidence={"site": sites, "fit": began.fit},
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)

@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -73,4 +73,4 @@ def identifier_feature(
             evidence={"value": value, "limit": share, "feature": name, "fit": one.began.fit},
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)

@@ -12,7 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each, present, with_evaluation
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with_evaluation
 
 DEFAULT_DEPTH = 6
 """Default `max_depth` of XGBoost."""
@@ -113,7 +113,7 @@ def leaf_explosion(
             },
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)
 
 
 def _at_limit(one: Boosted, grown: list[TreesGrown], per_leaf: float, share: float) -> bool:

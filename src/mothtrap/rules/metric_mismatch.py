@@ -10,7 +10,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -78,7 +78,7 @@ def metric_mismatch(
             },
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)
 
 
 def _words(one: Boosted, known: dict[str, str], near: float) -> str:

@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -79,4 +79,4 @@ def missing_value_coded(
             fixes=(pass_it, replace) if one.began.library == "xgboost" else (replace,),
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)

@@ -11,7 +11,7 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import trend
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each, with_evaluation
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluation
 
 
 @rule(
@@ -99,4 +99,4 @@ def nothing_learned(
             },
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)

@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
 @rule(
@@ -100,7 +100,7 @@ def objective_mismatch(
             },
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)
 
 
 def _numbers_that_are_classes(table: TableSeen, levels: int, even: float) -> str:

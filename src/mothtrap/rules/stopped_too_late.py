@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each, present, with_evaluation
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with_evaluation
 from mothtrap.rules._trees import rounds_since_best as since_best
 
 
@@ -88,4 +88,4 @@ def stopped_too_late(
             },
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)

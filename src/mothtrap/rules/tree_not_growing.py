@@ -10,7 +10,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, found_in_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 LIMITS = {
     "min_child_weight": 1.0,
@@ -113,7 +113,7 @@ def tree_not_growing(
             location=one.began.location,
         )
 
-    return found_in_each(window, judge)
+    return judge_each(window, judge)
 
 
 def _limits(one: Boosted) -> str:
