@@ -86,7 +86,9 @@ def eval_mode_in_training(
     if not judged:
         raise NotApplicable("no trained model has dropout or batch norms")
     found = [one for modes in judged if (one := _judge(window, modes, steps))]
-    return min(found, key=lambda one: (Severity(one.severity).rank, one.step), default=None)
+    return min(
+        found, key=lambda one: (Severity(one.severity or "warning").rank, one.step), default=None
+    )
 
 
 def _judge(window: Window, modes: list[TrainingMode], steps: int) -> Found | None:
