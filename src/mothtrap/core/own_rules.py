@@ -18,6 +18,10 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.rule_form import SETTINGS, check_code, check_threshold, completed, give_findings
 from mothtrap.core.window import Window
 
+_KINDS: dict[Any, type] = {key: kind for kind in SETTINGS for key in (kind, kind.__name__)}
+"""Types of thresholds by annotation, which is a string after `from __future__ import annotations`.
+"""
+
 
 def rule(
     code: str,
@@ -126,7 +130,6 @@ def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, 
             f"the rule {name} must take the window as its first argument: write "
             f"`def {name}(window):`"
         )
-    hints = typing.get_type_hints(function)
     found: list[tuple[str, type, Any]] = []
     for argument in arguments[1:]:
         given = argument.default
@@ -139,5 +142,8 @@ def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, 
                 "numbers, strings, True, or False"
             )
         check_threshold(f"the rule {name}", argument.name, default)
-        found.append((argument.name, hints.get(argument.name, type(default)), given))
+        kind = _KINDS.get(argument.annotation)
+        if kind is None:  # asked for all arguments at once, which takes long
+            kind = typing.get_type_hints(function).get(argument.name, type(default))
+        found.append((argument.name, kind, given))
     return found
