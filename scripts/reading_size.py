@@ -1,7 +1,7 @@
 """Count the lines that must be read for four common tasks.
 
-A new rule needs its base, the window and one example; a small adapter needs its base, the job and
-one example. For a wrong fact about a loss in Keras, the files are those that read or change its
+A new rule needs the window, the finding and one example; a small adapter needs its base, the job
+and one example. For a wrong fact about a loss in Keras, the files are those that read or change its
 values on the way from the program to the fact. For a gradient, see `gradient_hops.py`.
 
     python scripts/reading_size.py
@@ -16,8 +16,8 @@ SOURCE = ROOT / "src" / "mothtrap"
 
 READ = {
     "a rule": (
-        SOURCE / "core" / "rule.py",
         SOURCE / "core" / "window.py",
+        SOURCE / "core" / "found.py",
         SOURCE / "rules" / "shuffled_apart.py",
     ),
     "a small adapter": (

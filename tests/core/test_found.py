@@ -1,121 +1,99 @@
-"""Findings that rules return are completed, or refused with the name of the wrong field."""
+"""A `Found` takes its fields from the facts that show the fault."""
 
 from __future__ import annotations
 
-import itertools
-import math
-
-import msgspec
-import numpy as np
-import pytest
 from tests.rules.windows import window
 
 import mothtrap
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.found import MAX_FINDINGS, findings_of
+from mothtrap.core.checked_findings import findings_of
+from mothtrap.core.fact import Fact
 
 SEEN = window(steps=9)
 
 
-@mothtrap.rule("LOS901", severity="info")
+@mothtrap.rule("LOS901")
 class Given(mothtrap.Rule):
-    """It finds nothing by itself."""
+    """It finds nothing by itself.
+
+    Why it matters:
+        It does not.
+
+    What to do:
+        - Lower the rate.
+        - Shuffle the data.
+        - PyTorch: Call `backward`.
+        - Keras: Call `fit`.
+    """
 
     def check(self, window):
         return []
 
 
-def found(**fields: object) -> mothtrap.Found:
-    return mothtrap.Found(**{"step": 3, "message": "odd", **fields})  # type: ignore[arg-type]
+class Plain(Fact, frozen=True, kw_only=True, tag=True):
+    """A fact without a location or layers."""
 
 
-def made(**changes: object) -> Finding:
-    finding = Given().finding(SEEN, step=3, message="odd")
-    for name, value in changes.items():
-        msgspec.structs.force_setattr(finding, name, value)
-    return finding
+class Placed(Fact, frozen=True, kw_only=True, tag=True):
+    """A fact with everything that a `Found` takes from facts."""
+
+    location: str
+    layer: str = ""
+    layers: tuple[str, ...] = ()
 
 
-@pytest.mark.parametrize("given", [None, found(), [found()], (one for one in [made(), found()])])
-def test_findings_come_in_several_forms(given: object) -> None:
-    for finding in findings_of(Given(), SEEN, given):
-        assert (finding.code, finding.step, finding.severity) == ("LOS901", 3, Severity.INFO)
-        assert finding.fingerprint
+def test_one_fact_is_one_step() -> None:
+    found = mothtrap.Found.of(Placed(step=3, location="a.py:4", layer="head"), "odd")
+    assert (found.step, found.last_step, found.count) == (3, 3, 1)
+    assert (found.message, found.location, found.layers) == ("odd", "a.py:4", ("head",))
 
 
-def test_numbers_of_numpy_and_lists_are_taken() -> None:
-    given = found(
-        step=np.int64(3),
-        last_step=np.int32(5),
-        layers=["head"],
-        evidence={"limit": np.float32(0.5), "bad": math.nan, "rows": (1, 2)},
-        severity="error",
+def test_several_facts_begin_with_the_first_and_end_with_the_last() -> None:
+    found = mothtrap.Found.of(
+        [
+            Placed(step=3, location="a.py:4", layers=("head", "body")),
+            Placed(step=5, location="b.py:9", layer="head"),
+            Placed(step=5, location="b.py:9", layer="tail"),
+        ],
+        "odd",
     )
-    [finding] = findings_of(Given(), SEEN, given)
-    assert (finding.step, finding.last_step, finding.layers) == (3, 5, ("head",))
-    assert (finding.evidence["limit"], finding.evidence["rows"]) == (0.5, [1, 2])
-    assert math.isnan(finding.evidence["bad"])  # type: ignore[arg-type]
-    assert finding.severity is Severity.ERROR
+    assert (found.step, found.last_step, found.count) == (3, 5, 2)
+    assert (found.location, found.layers) == ("a.py:4", ("head", "body", "tail"))
 
 
-WRONG = [
-    ("step", math.nan, "a whole number"),
-    ("step", 3.0, "a whole number"),
-    ("step", -1, "0 or above"),
-    ("step", True, "a whole number"),
-    ("step", "3", "a whole number"),
-    ("step", 2**70, "a whole number"),
-    ("message", None, "a string that describes the fault"),
-    ("message", " ", "a string that describes the fault"),
-    ("severity", "fatal", "'error', 'warning' or 'info'"),
-    ("severity", ["error"], "'error', 'warning' or 'info'"),
-    ("layers", "head", "a tuple of names"),
-    ("layers", [["head"]], "a tuple of names"),
-    ("layers", None, "a tuple of names"),
-    ("evidence", [1], "a dict"),
-    ("evidence", {"a": {}}, "numbers, strings, or lists"),
-    ("evidence", {3: 1}, "a string"),
-    ("evidence", {"a": 2**70}, "numbers, strings"),
-    ("count", 1.5, "a whole number"),
-    ("last_step", "x", "a whole number"),
-    ("mode", "training", "'train', 'eval' or 'predict'"),
-    ("location", 3, "a string"),
-    ("confidence", None, "a string"),
-]
+def test_a_fact_without_a_field_adds_nothing() -> None:
+    found = mothtrap.Found.of(Plain(step=3), "odd")
+    assert (found.location, found.layers, found.evidence) == (None, (), {})
 
 
-@pytest.mark.parametrize(("field", "value", "expected"), WRONG)
-@pytest.mark.parametrize("kind", [found, made])
-def test_a_wrong_field_is_named(kind: object, field: str, value: object, expected: str) -> None:
-    with pytest.raises(
-        TypeError, match=rf"the rule given .* `{field}` is .*; expected .*"
-    ) as error:
-        findings_of(Given(), SEEN, kind(**{field: value}))  # type: ignore[operator]
-    assert expected in str(error.value)
+def test_a_field_can_be_replaced() -> None:
+    fact = Placed(step=3, location="a.py:4", layer="head")
+    found = mothtrap.Found.of(fact, "odd", step=0, location=None, layers=(), severity="info")
+    assert (found.step, found.last_step, found.location, found.layers) == (0, 3, None, ())
+    assert found.severity == "info"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"code": "XXX"}, r"use self\.finding"),
-        ({"why": 3}, r"a wrong field \(.*why"),
-        ({"fixes": 3}, "`fixes` is 3; expected a tuple of sentences"),
-    ],
-)
-def test_a_finding_made_by_hand_is_of_its_rule_and_whole(
-    changes: dict[str, object], message: str
-) -> None:
-    with pytest.raises(TypeError, match=message):
-        findings_of(Given(), SEEN, [made(**changes)])
+def test_advice_is_chosen_by_its_position() -> None:
+    found = mothtrap.Found(step=3, message="odd", fixes=(3, 1, "Stop.", 2))
+    [finding] = findings_of(Given(), SEEN, found)
+    assert finding.fixes == ("Shuffle the data.", "Stop.", "Call `backward`.")
+    [finding] = findings_of(Given(), SEEN.of_library("keras"), found)
+    assert finding.fixes == ("Call `fit`.", "Shuffle the data.", "Stop.")
 
 
-@pytest.mark.parametrize("given", [3, "odd", b"odd", {"step": 3}, True, [None], ["odd"], [{}]])
-def test_what_is_no_finding_is_named(given: object) -> None:
-    with pytest.raises(TypeError, match=r"the rule given returned .*; expected mothtrap\.Found"):
-        findings_of(Given(), SEEN, given)
+def test_advice_is_of_the_named_library() -> None:
+    [finding] = findings_of(Given(), SEEN, mothtrap.Found(step=3, message="odd", library="keras"))
+    assert finding.fixes[-1] == "Call `fit`."
 
 
-def test_findings_without_an_end_are_refused() -> None:
-    with pytest.raises(ValueError, match="more than 1,000 findings for one window"):
-        findings_of(Given(), SEEN, itertools.repeat(found()))
-    assert len(findings_of(Given(), SEEN, [found()] * MAX_FINDINGS)) == MAX_FINDINGS
+def test_title_reason_and_ranks_can_be_of_the_case() -> None:
+    own = mothtrap.Found(step=3, message="odd", title="oddity", why="It is rare.", workers=(1, 2))
+    [finding] = findings_of(Given(), SEEN, own)
+    assert (finding.title, finding.why, finding.workers) == ("oddity", "It is rare.", (1, 2))
+    [finding] = findings_of(Given(), SEEN, mothtrap.Found(step=3, message="odd"))
+    assert (finding.title, finding.why, finding.workers) == ("", "It does not.", (0,))
+
+
+def test_the_last_step_of_a_window_without_steps_is_taken() -> None:
+    empty = window(steps=0)
+    found = mothtrap.Found(step=0, message="odd", last_step=empty.last_step)
+    assert findings_of(Given(), empty, found)[0].last_step == -1

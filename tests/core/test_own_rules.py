@@ -10,6 +10,7 @@ from tests.rules.windows import loss, window
 import mothtrap
 from mothtrap.core.errors import ConfigError, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.thresholds import describe
 from mothtrap.core.window import Window
 
 LOW = [0.5] * 4
@@ -59,6 +60,20 @@ def test_a_function_becomes_a_rule_with_thresholds() -> None:
     assert high_loss(limit=3.0) == high_loss(limit=3.0) != high_loss()
     with pytest.raises(dataclasses.FrozenInstanceError):
         high_loss().limit = 1.0
+
+
+def test_a_threshold_of_a_function_has_a_unit_and_a_source() -> None:
+    @mothtrap.rule("LOS904", title="odd loss", compares=True)
+    def odd_loss(
+        window: Window,
+        *,
+        limit: float = mothtrap.threshold(3, unit="of the loss", source="chosen by hand"),
+    ):
+        return mothtrap.Found(step=0, message=f"above {limit}")
+
+    assert describe(odd_loss) == {"limit": ("of the loss", "chosen by hand")}
+    assert (odd_loss.title, odd_loss.compares, odd_loss().limit) == ("odd loss", True, 3)
+    assert odd_loss(limit=5.0).check(window(loss(LOW)))[0].message == "above 5.0"
 
 
 def test_what_a_function_found_is_completed() -> None:

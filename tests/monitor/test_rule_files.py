@@ -10,6 +10,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError
+from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.core.findings import RuleState
 from mothtrap.monitor.catalogue import (
     explains,
@@ -170,9 +171,11 @@ def test_the_documented_examples_are_rules(written) -> None:
     page = (Path(__file__).parents[2] / "docs" / "own-rules.md").read_text(encoding="utf-8")
     examples = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     high = statistic("activation", "abs_max", {"head": [1.0, 2e4]})
+    traced = FunctionTraced(step=1, function="step", traces=9, calls=9, location="train.py:3")
     for number, example in enumerate(each for each in examples if "@mothtrap.rule" in each):
         rules, faults = read_rules(written(example, f"example_{number}.py"))
         assert faults == ()
         [rule] = rules
-        assert [(f.step, f.layers) for f in rule().check(made(high))] == [(1, ("head",))]
-    assert number == 1, "one of a function, one of a class"
+        found = [(f.step, f.layers) for f in rule().check(made(high, traced))]
+        assert found == [(1, ("head",) if rule.needs[0].kinds else ())]
+    assert number == 2, "one of a function, one of facts, one of a class"

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import AttentionAxis
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.attention_over_batch import AttentionOverBatch
+from mothtrap.rules.attention_over_batch import attention_over_batch
 
 
 def check(*, looks: int = 5, axis: int = 0, steps: int = 20) -> list[Finding]:
@@ -15,7 +15,7 @@ def check(*, looks: int = 5, axis: int = 0, steps: int = 20) -> list[Finding]:
         AttentionAxis(step=step, shape=shape, axis=axis, location="net.py:7")
         for step in range(looks)
     ]
-    return AttentionOverBatch().check(window(*seen, steps=steps))
+    return attention_over_batch().check(window(*seen, steps=steps))
 
 
 def test_a_softmax_over_the_batch_is_a_warning() -> None:

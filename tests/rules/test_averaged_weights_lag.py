@@ -10,7 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import WeightsAveraged
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
-from mothtrap.rules.averaged_weights_lag import AveragedWeightsLag
+from mothtrap.rules.averaged_weights_lag import averaged_weights_lag
 from mothtrap.testing import RuleTests
 
 
@@ -19,7 +19,7 @@ def averaged(momentum: float, updates: int) -> WeightsAveraged:
 
 
 class TestAveragedWeightsLag(RuleTests):
-    rule = AveragedWeightsLag
+    rule = averaged_weights_lag
 
     def sick(self) -> Iterable[Window]:
         yield window(averaged(0.9999, 500))
@@ -31,7 +31,7 @@ class TestAveragedWeightsLag(RuleTests):
 
 
 def test_the_share_is_told_with_its_line() -> None:
-    [finding] = AveragedWeightsLag().check(window(averaged(0.9999, 500)))
+    [finding] = averaged_weights_lag().check(window(averaged(0.9999, 500)))
     assert (finding.severity, finding.step) == (Severity.WARNING, 500)
     assert finding.location == "train.py:4"
     assert (
@@ -42,6 +42,6 @@ def test_the_share_is_told_with_its_line() -> None:
 
 def test_without_averages_it_does_not_apply() -> None:
     with pytest.raises(NotEnoughData):
-        AveragedWeightsLag().check(window())
+        averaged_weights_lag().check(window())
     with pytest.raises(NotApplicable):
-        AveragedWeightsLag().check(window(*epochs({"loss": [1.0]})))
+        averaged_weights_lag().check(window(*epochs({"loss": [1.0]})))

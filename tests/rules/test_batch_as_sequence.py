@@ -8,7 +8,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.layers import SequenceAxes
 from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.batch_as_sequence import BatchAsSequence
+from mothtrap.rules.batch_as_sequence import batch_as_sequence
 
 
 def check(
@@ -19,7 +19,7 @@ def check(
     samples: int | None = None,
 ) -> list[Finding]:
     every = range(steps)
-    return BatchAsSequence().check(
+    return batch_as_sequence().check(
         window(
             *(
                 SequenceAxes(
@@ -77,14 +77,14 @@ def test_a_look_at_an_evaluation_does_not_count() -> None:
         LossCall(step=step, operation="cross_entropy", prediction_shape=(32, 4))
         for step in range(4)
     ]
-    assert BatchAsSequence().check(window(*every, *losses))
+    assert batch_as_sequence().check(window(*every, *losses))
 
 
 def test_needs_two_looks_and_such_a_module() -> None:
     with pytest.raises(NotEnoughData):
         check((32, 12, 8), (32, 4), steps=1)
     with pytest.raises(NotApplicable):
-        BatchAsSequence().check(window(LossCall(step=0, operation="cross_entropy")))
+        batch_as_sequence().check(window(LossCall(step=0, operation="cross_entropy")))
 
 
 def of_next_tokens(shape: tuple[int, ...], sequences: tuple[int, int]) -> list[Finding]:
@@ -102,7 +102,7 @@ def of_next_tokens(shape: tuple[int, ...], sequences: tuple[int, int]) -> list[F
                 targets=targets if step != 1 else None,
             ),
         ]
-    return BatchAsSequence().check(window(*facts))
+    return batch_as_sequence().check(window(*facts))
 
 
 def test_next_tokens_along_axis_1_fire_without_a_loader() -> None:

@@ -9,9 +9,9 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.findings import Severity
-from mothtrap.rules.batches_differ_on_ranks import BatchesDifferOnRanks
+from mothtrap.rules.batches_differ_on_ranks import batches_differ_on_ranks
 
-RULE = BatchesDifferOnRanks()
+RULE = batches_differ_on_ranks()
 
 
 def batches(digests: str, *, in_parts: bool = True, lowest: int = 0) -> list[Fact]:

@@ -7,13 +7,13 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.boosting_rate_too_high import BoostingRateTooHigh
+from mothtrap.rules.boosting_rate_too_high import boosting_rate_too_high
 
 FALLS = np.geomspace(0.6, 0.05, 60)
 FAST = began(learning_rate=1.5)
 
 
-def check(*parts, rule: BoostingRateTooHigh = BoostingRateTooHigh()):  # noqa: B008
+def check(*parts, rule: boosting_rate_too_high = boosting_rate_too_high()):  # noqa: B008
     return rule.check(window(*parts))
 
 
@@ -79,12 +79,12 @@ def test_stays_quiet(parts) -> None:
 
 def test_thresholds_are_what_they_say() -> None:
     seen = FAST, training(np.geomspace(0.6, 5.0, 60))
-    assert check(*seen, rule=BoostingRateTooHigh(rate=1.6)) == []
+    assert check(*seen, rule=boosting_rate_too_high(rate=1.6)) == []
     with pytest.raises(NotEnoughData, match="needs 61 rounds"):
-        check(*seen, rule=BoostingRateTooHigh(rounds=61))
+        check(*seen, rule=boosting_rate_too_high(rounds=61))
     late = FAST, training(np.append([0.6, 0.5, 0.4, 0.3, 0.35], FALLS[:30] / 3))
     assert check(*late) == []
-    assert check(*late, rule=BoostingRateTooHigh(begin=4))
+    assert check(*late, rule=boosting_rate_too_high(begin=4))
 
 
 def test_says_why_it_cannot_judge() -> None:

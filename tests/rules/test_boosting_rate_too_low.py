@@ -7,10 +7,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.boosting_rate_too_low import BoostingRateTooLow
+from mothtrap.rules.boosting_rate_too_low import boosting_rate_too_low
 
 
-def check(*parts, rule: BoostingRateTooLow = BoostingRateTooLow()):  # noqa: B008
+def check(*parts, rule: boosting_rate_too_low = boosting_rate_too_low()):  # noqa: B008
     return rule.check(window(*parts))
 
 

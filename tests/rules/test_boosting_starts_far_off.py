@@ -7,7 +7,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import GradientsGiven
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.boosting_starts_far_off import BoostingStartsFarOff
+from mothtrap.rules.boosting_starts_far_off import boosting_starts_far_off
 
 
 def check(
@@ -25,7 +25,7 @@ def check(
     parts = [began(learning_rate=rate, rounds_before=before), seen]
     if rounds is not None:
         parts.append(ended(rounds))
-    return BoostingStartsFarOff().check(window(*parts))
+    return boosting_starts_far_off().check(window(*parts))
 
 
 def test_rounds_that_cannot_reach_the_labels_are_reported() -> None:
@@ -61,6 +61,6 @@ def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="do not show"):
         check(spread=0.0)
     with pytest.raises(NotApplicable, match="built into the library"):
-        BoostingStartsFarOff().check(window(began(), ended(10)))
+        boosting_starts_far_off().check(window(began(), ended(10)))
     with pytest.raises(NotEnoughData, match="has not ended"):
         check(None)

@@ -9,9 +9,9 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.replicas import BufferDigests
 from mothtrap.core.findings import Severity
-from mothtrap.rules.buffers_differ_on_ranks import BuffersDifferOnRanks
+from mothtrap.rules.buffers_differ_on_ranks import buffers_differ_on_ranks
 
-RULE = BuffersDifferOnRanks()
+RULE = buffers_differ_on_ranks()
 
 
 def buffers(norm: str, codes: str = "aaaaa") -> list[Fact]:

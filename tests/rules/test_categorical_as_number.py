@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.categorical_as_number import CategoricalAsNumber
+from mothtrap.rules.categorical_as_number import categorical_as_number
 
 
-def check(*parts, rule: CategoricalAsNumber = CategoricalAsNumber()):  # noqa: B008
+def check(*parts, rule: categorical_as_number = categorical_as_number()):  # noqa: B008
     return rule.check(window(*parts))
 
 

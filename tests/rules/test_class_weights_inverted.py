@@ -9,14 +9,14 @@ from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.class_weights_inverted import ClassWeightsInverted
+from mothtrap.rules.class_weights_inverted import class_weights_inverted
 
 RARE = [[85, 0], [12, 3]]
 
 
 def check(weights: Sequence[float], counts: Sequence[Sequence[int]] = RARE) -> list[Finding]:
     calls = classified(counts, class_weights=weights)
-    return ClassWeightsInverted().check(window(loss(np.ones(100)), *calls))
+    return class_weights_inverted().check(window(loss(np.ones(100)), *calls))
 
 
 def test_a_rare_class_that_weighs_less_is_a_warning() -> None:
@@ -63,4 +63,4 @@ def test_a_loss_without_weights_is_not_judged() -> None:
 def test_few_labels_are_not_judged() -> None:
     calls = classified(RARE, looks=4, class_weights=[5.7, 0.6])
     with pytest.raises(NotEnoughData, match="saw 400"):
-        ClassWeightsInverted().check(window(*calls))
+        class_weights_inverted().check(window(*calls))

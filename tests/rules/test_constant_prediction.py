@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.findings import Severity
-from mothtrap.rules.constant_prediction import ConstantPrediction
+from mothtrap.rules.constant_prediction import constant_prediction
 
 
 def fitted(**more) -> EstimatorFitted:
@@ -15,7 +15,7 @@ def fitted(**more) -> EstimatorFitted:
 
 
 def check(*parts):
-    return ConstantPrediction().check(window(*parts))
+    return constant_prediction().check(window(*parts))
 
 
 def test_one_class_for_every_row_is_a_warning() -> None:

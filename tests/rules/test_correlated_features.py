@@ -7,14 +7,14 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.correlated_features import CorrelatedFeatures
+from mothtrap.rules.correlated_features import correlated_features
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(512, 6))
 
 
 def check(rows: np.ndarray, **about):
-    return CorrelatedFeatures().check(window(*batches(rows, **about)))
+    return correlated_features().check(window(*batches(rows, **about)))
 
 
 def test_notes_a_feature_that_is_another_one_in_other_units() -> None:
@@ -47,6 +47,6 @@ def test_one_batch_in_which_two_features_agree_is_no_pair() -> None:
 
 def test_cannot_judge_without_tables_or_from_two_batches() -> None:
     with pytest.raises(NotApplicable):
-        CorrelatedFeatures().check(window(steps=9))
+        correlated_features().check(window(steps=9))
     with pytest.raises(NotEnoughData, match="fewer than 3"):
         check(ROWS[:128])

@@ -8,7 +8,7 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.ddp_bypassed import DdpBypassed
+from mothtrap.rules.ddp_bypassed import ddp_bypassed
 
 
 def bypassed(step: int, steps: int, called: str = "Sequential") -> WrapperBypassed:
@@ -27,7 +27,7 @@ def check(*workers: tuple[Fact, ...]) -> list[Finding]:
         window(started(2), *seen, worker=rank, steps=20)  # type: ignore[arg-type]
         for rank, seen in enumerate(workers)
     ]
-    return DdpBypassed().check(joined(*windows))
+    return ddp_bypassed().check(joined(*windows))
 
 
 def digests(value: str) -> ReplicaDigests:
@@ -67,4 +67,4 @@ def test_quiet_without_steps_past_the_wrapper() -> None:
 
 def test_one_worker_has_nothing_to_bypass() -> None:
     with pytest.raises(NotApplicable, match="one rank"):
-        DdpBypassed().check(window(started(1), bypassed(0, 1)))
+        ddp_bypassed().check(window(started(1), bypassed(0, 1)))

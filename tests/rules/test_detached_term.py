@@ -6,7 +6,7 @@ from tests.rules.windows import loss, window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import DetachedTerm
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.detached_term import DetachedTermOfLoss
+from mothtrap.rules.detached_term import detached_term
 
 
 def check(
@@ -22,7 +22,7 @@ def check(
         optimizers=("Adam",),
         location="train.py:7",
     )
-    return DetachedTermOfLoss().check(window(loss([1.0] * 20), term))
+    return detached_term().check(window(loss([1.0] * 20), term))
 
 
 def test_a_term_without_a_gradient_is_reported() -> None:
@@ -59,4 +59,4 @@ def test_stays_quiet(values: tuple[float, ...]) -> None:
 
 def test_needs_a_few_steps() -> None:
     with pytest.raises(NotEnoughData, match="needs 4 steps, saw 0"):
-        DetachedTermOfLoss().check(window())
+        detached_term().check(window())

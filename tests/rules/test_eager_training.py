@@ -6,7 +6,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.window import Window
-from mothtrap.rules.eager_training import EagerTraining
+from mothtrap.rules.eager_training import eager_training
 from mothtrap.testing import RuleTests
 
 
@@ -15,7 +15,7 @@ def compiled(**given: bool) -> ModelCompiled:
 
 
 class TestEagerTraining(RuleTests):
-    rule = EagerTraining
+    rule = eager_training
 
     def sick(self) -> Iterable[Window]:
         yield window(compiled(runs_eagerly=True), steps=300)
@@ -27,7 +27,7 @@ class TestEagerTraining(RuleTests):
 
 
 def test_the_advice_fits_what_was_set() -> None:
-    [model] = EagerTraining().check(window(compiled(runs_eagerly=True), steps=300))
-    [process] = EagerTraining().check(window(compiled(whole_process=True), steps=300))
+    [model] = eager_training().check(window(compiled(runs_eagerly=True), steps=300))
+    [process] = eager_training().check(window(compiled(whole_process=True), steps=300))
     assert "run_eagerly=True" in model.fixes[0]
     assert "run_functions_eagerly" in process.fixes[0]

@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
-from mothtrap.rules.early_stopping_misled import EarlyStoppingMisled
+from mothtrap.rules.early_stopping_misled import early_stopping_misled
 
 
-def check(*parts, rule: EarlyStoppingMisled = EarlyStoppingMisled()):  # noqa: B008
+def check(*parts, rule: early_stopping_misled = early_stopping_misled()):  # noqa: B008
     return rule.check(window(*parts))
 
 

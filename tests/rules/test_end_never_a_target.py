@@ -7,7 +7,7 @@ from tests.rules.windows import LOSS, loss, loss_call_of, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.end_never_a_target import EndNeverATarget
+from mothtrap.rules.end_never_a_target import end_never_a_target
 
 Endings = tuple[int, int, int, int, int]
 
@@ -21,7 +21,7 @@ def check(*endings: Endings | None) -> list[Finding]:
         )
         for step, one in enumerate(endings)
     ]
-    return EndNeverATarget().check(window(loss([1.0] * 20), *calls))
+    return end_never_a_target().check(window(loss([1.0] * 20), *calls))
 
 
 def test_sequences_that_nothing_ends_are_a_note() -> None:
@@ -51,4 +51,4 @@ def test_needs_targets_of_sequences() -> None:
     with pytest.raises(NotApplicable, match="no next-token loss"):
         check(None)
     with pytest.raises(NotEnoughData, match="no loss was traced"):
-        EndNeverATarget().check(window())
+        end_never_a_target().check(window())

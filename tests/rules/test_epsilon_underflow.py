@@ -7,11 +7,11 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.epsilon_underflow import SMALLEST, EpsilonUnderflow
+from mothtrap.rules.epsilon_underflow import SMALLEST, epsilon_underflow
 
 
 def test_fires_on_the_usual_epsilon_in_float16() -> None:
-    [finding] = EpsilonUnderflow().check(window(facts(state="float16", epsilon=1e-8)))
+    [finding] = epsilon_underflow().check(window(facts(state="float16", epsilon=1e-8)))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert finding.location == MADE
     assert "float16" in finding.message
@@ -30,7 +30,7 @@ def test_fires_on_the_usual_epsilon_in_float16() -> None:
 )
 def test_stays_quiet_where_epsilon_is_kept(state: str, epsilon: float, fused: bool) -> None:
     known = facts(state=state, epsilon=epsilon, fused=fused)
-    assert EpsilonUnderflow().check(window(known)) == []
+    assert epsilon_underflow().check(window(known)) == []
 
 
 def test_the_smallest_numbers_are_those_of_the_types() -> None:
@@ -44,6 +44,6 @@ def test_the_smallest_numbers_are_those_of_the_types() -> None:
 
 def test_does_not_apply_without_averaged_squares() -> None:
     with pytest.raises(NotApplicable):
-        EpsilonUnderflow().check(window(facts(kind="SGD")))
+        epsilon_underflow().check(window(facts(kind="SGD")))
     with pytest.raises(NotEnoughData):
-        EpsilonUnderflow().check(window(steps=3))
+        epsilon_underflow().check(window(steps=3))

@@ -7,7 +7,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import EqualViews
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Severity
-from mothtrap.rules.equal_views import EqualViewsOfStep
+from mothtrap.rules.equal_views import equal_views
 
 
 def seen(steps: int = 8, *, dropout: bool = False) -> EqualViews:
@@ -15,7 +15,7 @@ def seen(steps: int = 8, *, dropout: bool = False) -> EqualViews:
 
 
 def test_equal_views_are_a_note() -> None:
-    [finding] = EqualViewsOfStep().check(window(seen(), steps=40))
+    [finding] = equal_views().check(window(seen(), steps=40))
     assert (finding.severity, finding.step, finding.location) == (Severity.INFO, 0, "net.py:3")
     assert "the two views are equal" in finding.message
     assert "augment(x), augment(x)" in finding.fixes[0]
@@ -30,22 +30,22 @@ def test_equal_views_of_a_contrastive_loss_are_a_warning(
     shape: tuple[int, int], severity: Severity
 ) -> None:
     call = LossCall(step=0, operation="cross_entropy", prediction_shape=shape)
-    [finding] = EqualViewsOfStep().check(window(seen(), call, steps=40))
+    [finding] = equal_views().check(window(seen(), call, steps=40))
     assert finding.severity is severity
 
 
 def test_dropout_makes_two_outputs_of_equal_data() -> None:
-    assert EqualViewsOfStep().check(window(seen(dropout=True), steps=40)) == []
+    assert equal_views().check(window(seen(dropout=True), steps=40)) == []
 
 
 def test_needs_some_steps() -> None:
     with pytest.raises(NotEnoughData):
-        EqualViewsOfStep().check(window(seen(), steps=5))
+        equal_views().check(window(seen(), steps=5))
 
 
 def test_an_anchor_that_is_its_positive_is_a_warning() -> None:
     one = EqualViews(step=7, steps=8, loss="triplet_margin_loss", location="net.py:9")
-    [finding] = EqualViewsOfStep().check(window(one, steps=40))
+    [finding] = equal_views().check(window(one, steps=40))
     assert (finding.severity, finding.location) == (Severity.WARNING, "net.py:9")
     assert "the first two arguments of triplet_margin_loss were equal" in finding.message
     assert finding.fixes[0].startswith("Pass two different rows of the same class")

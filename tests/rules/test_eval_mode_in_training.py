@@ -8,7 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import TrainingMode
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.eval_mode_in_training import EvalModeInTraining
+from mothtrap.rules.eval_mode_in_training import eval_mode_in_training
 
 
 def mode(
@@ -33,7 +33,7 @@ def mode(
 
 
 def check(*facts: Fact, steps: int = 100) -> list[Finding]:
-    return EvalModeInTraining().check(window(*facts, steps=steps))
+    return eval_mode_in_training().check(window(*facts, steps=steps))
 
 
 def test_an_evaluation_after_which_training_mode_did_not_come_back_is_an_error() -> None:

@@ -7,10 +7,10 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trees import TablesDiffer
 from mothtrap.core.findings import Severity
-from mothtrap.rules.eval_table_differs import EvalTableDiffers
+from mothtrap.rules.eval_table_differs import eval_table_differs
 
 
-def check(*parts, rule: EvalTableDiffers = EvalTableDiffers()):  # noqa: B008
+def check(*parts, rule: eval_table_differs = eval_table_differs()):  # noqa: B008
     return rule.check(window(*parts))
 
 

@@ -7,10 +7,10 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.findings import Severity
-from mothtrap.rules.evaluated_on_training import EvaluatedOnTraining
+from mothtrap.rules.evaluated_on_training import evaluated_on_training
 
 
-def check(*parts, rule: EvaluatedOnTraining = EvaluatedOnTraining()):  # noqa: B008
+def check(*parts, rule: evaluated_on_training = evaluated_on_training()):  # noqa: B008
     return rule.check(window(*parts))
 
 
@@ -41,7 +41,7 @@ def test_a_table_made_of_the_same_rows_is_no_other_evaluation() -> None:
     assert "train, valid, are the training data" in finding.message
     assert check(began(), copied(300, 300)) == []
     assert check(began(), copied(900)) == []
-    assert check(began(), copied(900), rule=EvaluatedOnTraining(share=0.9))
+    assert check(began(), copied(900), rule=evaluated_on_training(share=0.9))
 
 
 def test_stays_quiet_where_other_rows_are_evaluated() -> None:

@@ -9,7 +9,7 @@ from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
-from mothtrap.rules.evaluation_resampled import EvaluationResampled
+from mothtrap.rules.evaluation_resampled import evaluation_resampled
 
 EPOCHS = (18, 36, 54)
 
@@ -58,7 +58,7 @@ EVALUATED = (*map(passed, EPOCHS), *map(phase, EPOCHS))
 
 
 def check(*facts: Fact) -> list[Finding]:
-    return EvaluationResampled().check(window(*facts, steps=60))
+    return evaluation_resampled().check(window(*facts, steps=60))
 
 
 @pytest.mark.parametrize("batches", [6, 7], ids=["drop_last", "all"])

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import DropoutRate, Evaluation, TrainingMode
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.excessive_dropout import ExcessiveDropout
+from mothtrap.rules.excessive_dropout import excessive_dropout
 
 
 def mode(*rates: float, trains: bool = True, sleeping: tuple[str, ...] = ()) -> TrainingMode:
@@ -27,7 +27,7 @@ def mode(*rates: float, trains: bool = True, sleeping: tuple[str, ...] = ()) -> 
 
 
 def check(*modes: TrainingMode | Evaluation, **thresholds: float) -> list[Finding]:
-    return ExcessiveDropout(**thresholds).check(window(*modes, steps=50))
+    return excessive_dropout(**thresholds).check(window(*modes, steps=50))
 
 
 def test_fires_on_the_highest_rate_at_the_line_of_its_dropout() -> None:

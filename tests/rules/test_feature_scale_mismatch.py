@@ -8,7 +8,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.feature_scale_mismatch import FeatureScaleMismatch
+from mothtrap.rules.feature_scale_mismatch import feature_scale_mismatch
 
 RNG = np.random.default_rng(0)
 STANDARD = RNG.normal(size=(512, 6))
@@ -16,7 +16,7 @@ TABLE = STANDARD * [1.0, 0.002, 1.0, 0.5, 2.0, 1.0]
 
 
 def check(rows: np.ndarray, **about):
-    return FeatureScaleMismatch().check(window(*batches(rows, **about)))
+    return feature_scale_mismatch().check(window(*batches(rows, **about)))
 
 
 def test_fires_on_a_feature_far_smaller_than_the_others() -> None:
@@ -29,7 +29,7 @@ def test_fires_on_a_feature_far_smaller_than_the_others() -> None:
 
 def test_stays_quiet_on_features_that_the_model_computes() -> None:
     with pytest.raises(NotApplicable):
-        FeatureScaleMismatch().check(
+        feature_scale_mismatch().check(
             window(*(msgspec.structs.replace(look, computed=True) for look in batches(TABLE)))
         )
 
@@ -71,9 +71,9 @@ def test_batches_are_judged_together() -> None:
 
 def test_cannot_judge_from_a_few_rows() -> None:
     with pytest.raises(NotEnoughData, match="rows"):
-        FeatureScaleMismatch().check(window(data(0, TABLE[:8])))
+        feature_scale_mismatch().check(window(data(0, TABLE[:8])))
     with pytest.raises(NotApplicable):
-        FeatureScaleMismatch().check(window(steps=5))
+        feature_scale_mismatch().check(window(steps=5))
 
 
 @pytest.mark.parametrize("scale", [1e160, float("inf"), float("nan")])

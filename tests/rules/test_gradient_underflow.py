@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.gradient_underflow import GradientUnderflow
+from mothtrap.rules.gradient_underflow import gradient_underflow
 
 
 def look(step: int, small: float, tensor: str = "gradient:0.weight") -> HalfPrecision:
@@ -26,7 +26,7 @@ def look(step: int, small: float, tensor: str = "gradient:0.weight") -> HalfPrec
 
 def check(*shares: float, tensor: str = "gradient:0.weight") -> list[Finding]:
     looks = [look(step, share, tensor) for step, share in enumerate(shares)]
-    return GradientUnderflow().check(window(*looks, steps=60))
+    return gradient_underflow().check(window(*looks, steps=60))
 
 
 def test_fires_when_most_values_are_too_small_for_long() -> None:

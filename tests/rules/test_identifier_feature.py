@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.identifier_feature import IdentifierFeature
+from mothtrap.rules.identifier_feature import identifier_feature
 
 
-def check(*parts, rule: IdentifierFeature = IdentifierFeature()):  # noqa: B008
+def check(*parts, rule: identifier_feature = identifier_feature()):  # noqa: B008
     return rule.check(window(*parts))
 
 

@@ -7,7 +7,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.trees import ColumnsSeen
 from mothtrap.core.findings import Severity
-from mothtrap.rules.label_among_features import LabelAmongFeatures
+from mothtrap.rules.label_among_features import label_among_features
 
 
 def fitted(**more) -> EstimatorFitted:
@@ -16,7 +16,7 @@ def fitted(**more) -> EstimatorFitted:
 
 
 def check(*parts):
-    return LabelAmongFeatures().check(window(*parts))
+    return label_among_features().check(window(*parts))
 
 
 def columns(**more) -> ColumnsSeen:

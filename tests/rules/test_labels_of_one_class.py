@@ -8,7 +8,7 @@ from tests.rules.windows import LOSS, loss, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.labels_of_one_class import LabelsOfOneClass
+from mothtrap.rules.labels_of_one_class import labels_of_one_class
 
 
 def call(step: int = 0, counts: tuple[int, ...] | None = (64, 0)) -> LossCall:
@@ -24,7 +24,7 @@ def call(step: int = 0, counts: tuple[int, ...] | None = (64, 0)) -> LossCall:
 
 
 def check(*observed: object) -> list[Finding]:
-    return LabelsOfOneClass().check(window(loss(np.ones(100)), *observed))
+    return labels_of_one_class().check(window(loss(np.ones(100)), *observed))
 
 
 ONE_CLASS = [call(step) for step in range(0, 80, 8)]
@@ -39,7 +39,7 @@ def test_labels_of_one_class_alone_are_an_error() -> None:
 
 def test_it_has_passed_when_another_class_comes() -> None:
     assert check(*ONE_CLASS[1:], call(counts=(63, 1))) == []
-    assert LabelsOfOneClass.passes
+    assert labels_of_one_class.passes
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.loss_arguments_swapped import LossArgumentsSwapped
+from mothtrap.rules.loss_arguments_swapped import loss_arguments_swapped
 
 
 def call(step: int, operation: str = "binary_cross_entropy", **more: object) -> LossCall:
@@ -15,7 +15,7 @@ def call(step: int, operation: str = "binary_cross_entropy", **more: object) -> 
 
 
 def check(*calls: LossCall) -> list[Finding]:
-    return LossArgumentsSwapped().check(window(*calls))
+    return loss_arguments_swapped().check(window(*calls))
 
 
 def test_a_target_that_the_model_computes() -> None:

@@ -7,7 +7,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall, MetricBroadcast
 from mothtrap.core.findings import Severity
-from mothtrap.rules.loss_broadcast import LossBroadcast
+from mothtrap.rules.loss_broadcast import loss_broadcast
 
 Shape = tuple[int, ...]
 
@@ -34,7 +34,7 @@ def call(prediction: Shape | None, target: Shape | None, result: Shape | None, s
 def test_fires_when_every_prediction_meets_every_target(
     prediction: Shape, target: Shape, result: Shape
 ) -> None:
-    found = LossBroadcast().check(
+    found = loss_broadcast().check(
         window(call((4,), (4,), (4,)), call(prediction, target, result, 3))
     )
     assert [(f.severity, f.step, f.location) for f in found] == [(Severity.ERROR, 3, "train.py:12")]
@@ -43,11 +43,11 @@ def test_fires_when_every_prediction_meets_every_target(
 
 def test_one_output_of_keras_for_several_targets_is_a_warning() -> None:
     one = msgspec.structs.replace(call((32, 1), (32, 12), (32, 12)), function="mean_squared_error")
-    [found] = LossBroadcast().check(window(one))
+    [found] = loss_broadcast().check(window(one))
     assert found.severity is Severity.WARNING
     assert "return_sequences=True" in found.fixes[0]
     quantiles = msgspec.structs.replace(one, function=None)
-    assert not LossBroadcast().check(window(quantiles))
+    assert not loss_broadcast().check(window(quantiles))
 
 
 @pytest.mark.parametrize(
@@ -63,27 +63,27 @@ def test_one_output_of_keras_for_several_targets_is_a_warning() -> None:
     ],
 )
 def test_stays_quiet(prediction: Shape, target: Shape | None, result: Shape | None) -> None:
-    assert LossBroadcast().check(window(call(prediction, target, result))) == []
+    assert loss_broadcast().check(window(call(prediction, target, result))) == []
 
 
 def test_a_metric_that_broadcasts_is_named_with_its_shapes() -> None:
     metric = MetricBroadcast(step=0, metric="r2", prediction_axes=2, target_axes=1)
-    [found] = LossBroadcast().check(window(call((32, 1), (32, 1), (32, 1)), metric))
+    [found] = loss_broadcast().check(window(call((32, 1), (32, 1), (32, 1)), metric))
     assert (found.severity, found.title) == (Severity.WARNING, "broadcast in a metric")
     assert "(N, 1) and the target (N,): the metric `r2`" in found.message
 
 
 def test_a_loss_that_broadcasts_comes_before_its_metric() -> None:
     metric = MetricBroadcast(step=0, metric="r2", prediction_axes=2, target_axes=1)
-    found = LossBroadcast().check(window(call((32, 1), (32,), (32, 32)), metric))
+    found = loss_broadcast().check(window(call((32, 1), (32,), (32, 32)), metric))
     assert [one.severity for one in found] == [Severity.ERROR, Severity.WARNING]
 
 
 def test_does_not_apply_to_class_losses() -> None:
     with pytest.raises(NotApplicable):
-        LossBroadcast().check(window(LossCall(step=0, operation="cross_entropy")))
+        loss_broadcast().check(window(LossCall(step=0, operation="cross_entropy")))
 
 
 def test_cannot_judge_before_a_loss_was_traced() -> None:
     with pytest.raises(NotEnoughData):
-        LossBroadcast().check(window(steps=2))
+        loss_broadcast().check(window(steps=2))

@@ -7,13 +7,13 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.loss_not_returned import LossNotReturnedRule
+from mothtrap.rules.loss_not_returned import loss_not_returned
 
 TRAINER = TrainerSettings(step=0, trainer="Trainer of Lightning", model="Net")
 
 
 def check(*facts: Fact) -> list[Finding]:
-    return LossNotReturnedRule().check(window(*facts))
+    return loss_not_returned().check(window(*facts))
 
 
 def test_steps_without_a_loss_are_an_error() -> None:

@@ -8,7 +8,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.window import Window
-from mothtrap.rules.loss_scaling_forgotten import LossScalingForgotten
+from mothtrap.rules.loss_scaling_forgotten import loss_scaling_forgotten
 from mothtrap.testing import RuleTests
 
 
@@ -19,7 +19,7 @@ def compiled(policy: str, *, scaled: bool | None) -> ModelCompiled:
 
 
 class TestLossScalingForgotten(RuleTests):
-    rule = LossScalingForgotten
+    rule = loss_scaling_forgotten
 
     def sick(self) -> Iterable[Window]:
         yield window(compiled("mixed_float16", scaled=False), steps=20)
@@ -30,4 +30,4 @@ class TestLossScalingForgotten(RuleTests):
 
 def test_full_precision_needs_no_scale() -> None:
     with pytest.raises(NotApplicable):
-        LossScalingForgotten().check(window(compiled("mixed_bfloat16", scaled=None), steps=20))
+        loss_scaling_forgotten().check(window(compiled("mixed_bfloat16", scaled=None), steps=20))

@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
-from mothtrap.rules.metric_mismatch import MetricMismatch
+from mothtrap.rules.metric_mismatch import metric_mismatch
 
 
-def check(*parts, rule: MetricMismatch = MetricMismatch()):  # noqa: B008
+def check(*parts, rule: metric_mismatch = metric_mismatch()):  # noqa: B008
     return rule.check(window(*parts))
 
 

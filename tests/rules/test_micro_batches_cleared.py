@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import MicroBatchesCleared
 from mothtrap.core.findings import Severity
-from mothtrap.rules.micro_batches_cleared import MicroBatchesAreCleared
+from mothtrap.rules.micro_batches_cleared import micro_batches_cleared
 
 SEEN = MicroBatchesCleared(
     step=7, optimizer="AdamW", steps=8, micro_batches=4, location="train.py:9"
@@ -14,7 +14,7 @@ SEEN = MicroBatchesCleared(
 
 
 def test_micro_batches_that_are_cleared_are_a_warning() -> None:
-    [finding] = MicroBatchesAreCleared().check(window(SEEN, steps=20))
+    [finding] = micro_batches_cleared().check(window(SEEN, steps=20))
     assert (finding.severity, finding.step, finding.location) == (Severity.WARNING, 0, "train.py:9")
     assert "AdamW applies only the last of 4 micro-batches" in finding.message
     assert finding.fixes[0].startswith("Call `zero_grad()` once per step")
@@ -22,7 +22,7 @@ def test_micro_batches_that_are_cleared_are_a_warning() -> None:
 
 def test_needs_steps_with_micro_batches() -> None:
     with pytest.raises(NotApplicable):
-        MicroBatchesAreCleared().check(window(steps=20))
+        micro_batches_cleared().check(window(steps=20))
     with pytest.raises(NotEnoughData):
-        MicroBatchesAreCleared().check(window(SEEN, steps=4))
-    assert MicroBatchesAreCleared(num_steps=10).check(window(SEEN, steps=20)) == []
+        micro_batches_cleared().check(window(SEEN, steps=4))
+    assert micro_batches_cleared(num_steps=10).check(window(SEEN, steps=20)) == []

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.window import Window
-from mothtrap.rules.missing_activation import MissingActivation
+from mothtrap.rules.missing_activation import missing_activation
 from mothtrap.testing import RuleTests
 
 
@@ -17,7 +17,7 @@ def compiled(*linear: str) -> ModelCompiled:
 
 
 class TestMissingActivation(RuleTests):
-    rule = MissingActivation
+    rule = missing_activation
 
     def sick(self) -> Iterable[Window]:
         yield window(compiled("net/dense"), steps=3)
@@ -28,6 +28,6 @@ class TestMissingActivation(RuleTests):
 
 
 def test_the_layers_are_named() -> None:
-    [found] = MissingActivation().check(window(compiled("net/dense", "net/dense_1"), steps=9))
+    [found] = missing_activation().check(window(compiled("net/dense", "net/dense_1"), steps=9))
     assert found.layers == ("net/dense", "net/dense_1")
     assert "2 hidden layers have no activation" in found.message

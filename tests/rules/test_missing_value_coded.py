@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.missing_value_coded import MissingValueCoded
+from mothtrap.rules.missing_value_coded import missing_value_coded
 
 
-def check(*parts, rule: MissingValueCoded = MissingValueCoded()):  # noqa: B008
+def check(*parts, rule: missing_value_coded = missing_value_coded()):  # noqa: B008
     return rule.check(window(*parts))
 
 
@@ -27,7 +27,7 @@ def test_a_sentinel_is_a_warning_with_the_advice_of_the_library() -> None:
 
 def test_stays_quiet_below_the_share() -> None:
     assert check(began(), columns()) == []
-    assert check(began(), CODED, rule=MissingValueCoded(share=0.2)) == []
+    assert check(began(), CODED, rule=missing_value_coded(share=0.2)) == []
 
 
 def test_says_why_it_cannot_judge() -> None:

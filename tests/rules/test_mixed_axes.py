@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import MixedAxes
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.mixed_axes import MixedAxesRule
+from mothtrap.rules.mixed_axes import mixed_axes
 
 
 def check(mixed: int, *, looks: int = 5, targets: bool = False) -> list[Finding]:
@@ -19,7 +19,7 @@ def check(mixed: int, *, looks: int = 5, targets: bool = False) -> list[Finding]
         targets=targets,
         location="net.py:7",
     )
-    return MixedAxesRule().check(window(seen))
+    return mixed_axes().check(window(seen))
 
 
 def test_axes_that_a_view_swaps_are_reported() -> None:
@@ -45,4 +45,4 @@ def test_a_view_that_fits_by_chance_is_not_reported() -> None:
 
 def test_needs_a_few_steps() -> None:
     with pytest.raises(NotEnoughData):
-        MixedAxesRule().check(window(steps=2))
+        mixed_axes().check(window(steps=2))

@@ -12,7 +12,7 @@ from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.workers import WeightsSaved
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
-from mothtrap.rules.no_checkpoint import NoCheckpoint
+from mothtrap.rules.no_checkpoint import no_checkpoint
 
 
 def trained(seconds: float, *facts: Fact, worker: int = 0) -> Window:
@@ -21,7 +21,7 @@ def trained(seconds: float, *facts: Fact, worker: int = 0) -> Window:
 
 
 def test_an_hour_without_saved_weights_is_a_note_and_no_headline() -> None:
-    [found] = NoCheckpoint().check(trained(7200.0))
+    [found] = no_checkpoint().check(trained(7200.0))
     assert (found.severity, found.step, found.location) == (Severity.INFO, 0, "train.py:10")
     assert found.message == "no weights were saved in 900 steps (120.0 minutes of training)"
     diagnosis = diagnose([found], {})
@@ -33,12 +33,12 @@ def test_an_hour_without_saved_weights_is_a_note_and_no_headline() -> None:
     "fact", [CheckpointSaved(step=700), WeightsSaved(step=3, root="Net", digest="0")]
 )
 def test_one_file_is_enough(fact: Fact) -> None:
-    assert NoCheckpoint().check(trained(7200.0, fact)) == []
-    assert NoCheckpoint().check(trained(1.0, fact)) == []
+    assert no_checkpoint().check(trained(7200.0, fact)) == []
+    assert no_checkpoint().check(trained(1.0, fact)) == []
 
 
 def test_short_trainings_and_other_workers_are_not_judged() -> None:
     with pytest.raises(NotEnoughData, match="needs 3,600 s"):
-        NoCheckpoint().check(trained(3599.0))
+        no_checkpoint().check(trained(3599.0))
     with pytest.raises(NotApplicable, match="first rank"):
-        NoCheckpoint().check(trained(7200.0, worker=1))
+        no_checkpoint().check(trained(7200.0, worker=1))

@@ -8,10 +8,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.nothing_learned import NothingLearned
+from mothtrap.rules.nothing_learned import nothing_learned
 
 
-def check(*parts, rule: NothingLearned = NothingLearned()):  # noqa: B008
+def check(*parts, rule: nothing_learned = nothing_learned()):  # noqa: B008
     return rule.check(window(*parts))
 
 

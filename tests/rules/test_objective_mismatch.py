@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.objective_mismatch import ObjectiveMismatch
+from mothtrap.rules.objective_mismatch import objective_mismatch
 
 
-def check(*parts, rule: ObjectiveMismatch = ObjectiveMismatch()):  # noqa: B008
+def check(*parts, rule: objective_mismatch = objective_mismatch()):  # noqa: B008
     return rule.check(window(*parts))
 
 

@@ -9,7 +9,7 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.optimizers import OpposedOptimizers
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
-from mothtrap.rules.opponent_trained import OpponentTrained
+from mothtrap.rules.opponent_trained import opponent_trained
 from mothtrap.testing import RuleTests
 
 
@@ -28,7 +28,7 @@ def compared(looks: int = 16, cosine: float = -0.1, mean: float = -0.4) -> Oppos
 
 
 class TestOpponentTrained(RuleTests):
-    rule = OpponentTrained
+    rule = opponent_trained
 
     def sick(self) -> Iterable[Window]:
         yield window(compared())
@@ -42,7 +42,7 @@ class TestOpponentTrained(RuleTests):
 
 
 def test_it_says_which_optimizer_holds_the_weights_of_which() -> None:
-    [finding] = OpponentTrained().check(window(compared()))
+    [finding] = opponent_trained().check(window(compared()))
     assert (finding.severity, finding.location) == (Severity.WARNING, "gan.py:20")
     assert finding.message == (
         "adam_1 holds the 4 parameters of adam and 6 others, and its gradients for the shared "
@@ -53,4 +53,4 @@ def test_it_says_which_optimizer_holds_the_weights_of_which() -> None:
 
 def test_it_does_not_apply_to_optimizers_of_their_own_weights() -> None:
     with pytest.raises(NotApplicable, match="no optimizer has all parameters of another"):
-        OpponentTrained().check(window(steps=3))
+        opponent_trained().check(window(steps=3))

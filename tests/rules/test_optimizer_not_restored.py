@@ -7,11 +7,11 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.workers import OptimizersNotRestored, Resumed
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.optimizer_not_restored import OptimizerNotRestored
+from mothtrap.rules.optimizer_not_restored import optimizer_not_restored
 
 
 def check(*facts: Fact) -> list[Finding]:
-    return OptimizerNotRestored().check(window(*facts))
+    return optimizer_not_restored().check(window(*facts))
 
 
 def resumed(step: int) -> Resumed:

@@ -9,7 +9,7 @@ from tests.rules.windows import loss, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.optimizer_reset import OptimizerReset
+from mothtrap.rules.optimizer_reset import optimizer_reset
 
 
 def made(step: int, **changes: object) -> OptimizerFacts:
@@ -18,7 +18,7 @@ def made(step: int, **changes: object) -> OptimizerFacts:
 
 
 def check(*seen: OptimizerFacts, **thresholds: int) -> list[Finding]:
-    return OptimizerReset(**thresholds).check(window(*seen, steps=200))
+    return optimizer_reset(**thresholds).check(window(*seen, steps=200))
 
 
 def test_fires_on_the_line_that_makes_one_each_epoch() -> None:
@@ -31,8 +31,8 @@ def test_fires_on_the_line_that_makes_one_each_epoch() -> None:
 def test_quiet_where_the_model_was_set_back() -> None:
     falls = np.tile(np.linspace(2.0, 0.2, 20), 5)
     steps = [made(step) for step in range(0, 100, 20)]
-    assert OptimizerReset().check(window(loss(falls), *steps)) == []
-    assert OptimizerReset().check(window(loss(np.linspace(2.0, 0.2, 100)), *steps)) != []
+    assert optimizer_reset().check(window(loss(falls), *steps)) == []
+    assert optimizer_reset().check(window(loss(np.linspace(2.0, 0.2, 100)), *steps)) != []
 
 
 def test_quiet_on_two_or_three_stages() -> None:

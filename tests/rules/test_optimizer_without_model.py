@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.optimizer_without_model import OptimizerWithoutModel
+from mothtrap.rules.optimizer_without_model import optimizer_without_model
 
 
 def idle(own_steps: int = 5, twins: int = 4, step: int = 4) -> IdleOptimizer:
@@ -22,7 +22,7 @@ def idle(own_steps: int = 5, twins: int = 4, step: int = 4) -> IdleOptimizer:
 
 
 def check(*seen: IdleOptimizer, steps: int = 10) -> list[Finding]:
-    return OptimizerWithoutModel().check(window(*seen, steps=steps))
+    return optimizer_without_model().check(window(*seen, steps=steps))
 
 
 def test_fires_when_another_model_gets_the_gradients() -> None:

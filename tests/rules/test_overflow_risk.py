@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.overflow_risk import OverflowRisk
+from mothtrap.rules.overflow_risk import overflow_risk
 
 
 def look(step: int, largest: float, tensor: str = "activation:pool") -> HalfPrecision:
@@ -25,7 +25,7 @@ def look(step: int, largest: float, tensor: str = "activation:pool") -> HalfPrec
 
 
 def check(*seen: HalfPrecision) -> list[Finding]:
-    return OverflowRisk().check(window(*seen, steps=60))
+    return overflow_risk().check(window(*seen, steps=60))
 
 
 def test_fires_on_values_within_three_doublings_of_the_end() -> None:

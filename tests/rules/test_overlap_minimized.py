@@ -6,12 +6,12 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import OverlapAdded
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.overlap_minimized import OverlapMinimized
+from mothtrap.rules.overlap_minimized import overlap_minimized
 
 
 def check(*, looks: int = 5, added: int = 5, steps: int = 20) -> list[Finding]:
     seen = OverlapAdded(step=12, looks=looks, added=added, location="net.py:9")
-    return OverlapMinimized().check(window(seen, steps=steps))
+    return overlap_minimized().check(window(seen, steps=steps))
 
 
 def test_an_overlap_that_is_added_is_a_warning() -> None:
@@ -25,6 +25,6 @@ def test_stays_quiet() -> None:
     assert check(added=4) == []
     assert check(looks=3, added=3) == []
     with pytest.raises(NotApplicable):
-        OverlapMinimized().check(window(steps=20))
+        overlap_minimized().check(window(steps=20))
     with pytest.raises(NotEnoughData):
         check(steps=2)

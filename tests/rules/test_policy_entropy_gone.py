@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import PolicyEntropy
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.policy_entropy_gone import PolicyEntropyGone
+from mothtrap.rules.policy_entropy_gone import policy_entropy_gone
 
 
 def check(*shares: float, first: float = 0.98) -> list[Finding]:
@@ -15,7 +15,7 @@ def check(*shares: float, first: float = 0.98) -> list[Finding]:
         PolicyEntropy(step=20 * 2**n, share=share, first=first, choices=4, looks=20 * 2**n)
         for n, share in enumerate(shares)
     ]
-    return PolicyEntropyGone().check(window(*facts, steps=400))
+    return policy_entropy_gone().check(window(*facts, steps=400))
 
 
 def test_a_policy_that_stopped_trying_is_a_note() -> None:

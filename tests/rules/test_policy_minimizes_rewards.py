@@ -7,7 +7,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import PolicyLoss
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.policy_minimizes_rewards import PolicyMinimizesRewards
+from mothtrap.rules.policy_minimizes_rewards import policy_minimizes_rewards
 
 ADAM = OptimizerFacts(step=0, optimizer="Adam", kind="Adam")
 
@@ -17,7 +17,7 @@ def check(
 ) -> list[Finding]:
     seen = PolicyLoss(step=12, looks=looks, added=added, location="a.py:3")
     facts = [seen] if optimizer is None else [seen, optimizer]
-    return PolicyMinimizesRewards().check(window(*facts, steps=steps))
+    return policy_minimizes_rewards().check(window(*facts, steps=steps))
 
 
 def test_gains_that_are_added_are_a_warning() -> None:
@@ -35,7 +35,7 @@ def test_stays_quiet(looks: int, added: int) -> None:
 def test_of_two_players_one_minimizes_the_rewards_of_the_other() -> None:
     seen = PolicyLoss(step=12, looks=5, added=5, location="a.py:3")
     other = PolicyLoss(step=12, looks=5, added=0, location="a.py:9")
-    assert PolicyMinimizesRewards().check(window(seen, other, ADAM, steps=20)) == []
+    assert policy_minimizes_rewards().check(window(seen, other, ADAM, steps=20)) == []
 
 
 def test_needs_a_loss_that_an_optimizer_minimizes() -> None:
@@ -44,6 +44,6 @@ def test_needs_a_loss_that_an_optimizer_minimizes() -> None:
     with pytest.raises(NotApplicable):
         check(optimizer=OptimizerFacts(step=0, optimizer="Adam", kind="Adam", maximizes=True))
     with pytest.raises(NotApplicable):
-        PolicyMinimizesRewards().check(window(ADAM, steps=20))
+        policy_minimizes_rewards().check(window(ADAM, steps=20))
     with pytest.raises(NotEnoughData):
         check(steps=2)

@@ -6,12 +6,12 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import PolicyLoss
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.policy_without_returns import PolicyWithoutReturns
+from mothtrap.rules.policy_without_returns import policy_without_returns
 
 
 def check(*, looks: int = 10, zero: int = 0, unweighted: int = 0, steps: int = 99) -> list[Finding]:
     seen = PolicyLoss(step=80, looks=looks, zero=zero, unweighted=unweighted, location="a.py:3")
-    return PolicyWithoutReturns().check(window(seen, steps=steps))
+    return policy_without_returns().check(window(seen, steps=steps))
 
 
 def test_advantages_of_0_are_a_note() -> None:

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.window import Window
-from mothtrap.rules.probabilities_as_logits import ProbabilitiesAsLogits
+from mothtrap.rules.probabilities_as_logits import probabilities_as_logits
 from mothtrap.testing import RuleTests
 
 
@@ -22,7 +22,7 @@ def call(taken_back: str = "", step: int = 0, *, probabilities: bool = False) ->
 
 
 class TestProbabilitiesAsLogits(RuleTests):
-    rule = ProbabilitiesAsLogits
+    rule = probabilities_as_logits
 
     def sick(self) -> Iterable[Window]:
         yield window(call("softmax"))
@@ -34,7 +34,7 @@ class TestProbabilitiesAsLogits(RuleTests):
 
 
 def test_it_is_a_warning_in_the_line_of_the_loss() -> None:
-    [finding] = ProbabilitiesAsLogits().check(window(call("softmax", 2), call("softmax", 5)))
+    [finding] = probabilities_as_logits().check(window(call("softmax", 2), call("softmax", 5)))
     assert (finding.severity, finding.step, finding.count) == ("warning", 2, 2)
     assert finding.location == "train.py:9"
     assert finding.message == (

@@ -16,7 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules.loss_diverging import LossDiverging
 from mothtrap.rules.loss_spike import LossSpike
-from mothtrap.rules.ranks_diverge import RanksDiverge
+from mothtrap.rules.ranks_diverge import ranks_diverge
 
 
 def started(size: int) -> WorkerStarted:
@@ -36,7 +36,7 @@ def joined(*workers: Window) -> Window:
 
 
 def check(*workers: dict[int, dict[str, str]]) -> list[Finding]:
-    return RanksDiverge().check(joined(*(worker(r, d) for r, d in enumerate(workers))))
+    return ranks_diverge().check(joined(*(worker(r, d) for r, d in enumerate(workers))))
 
 
 SAME = {"fc1": "a", "fc2": "b"}
@@ -79,9 +79,9 @@ def test_pieces_of_different_workers_are_not_compared() -> None:
 
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="one rank"):
-        RanksDiverge().check(worker(0, {0: SAME}, size=1))
+        ranks_diverge().check(worker(0, {0: SAME}, size=1))
     with pytest.raises(NotEnoughData, match="at least two ranks"):
-        RanksDiverge().check(worker(0, {0: SAME}, size=2))
+        ranks_diverge().check(worker(0, {0: SAME}, size=2))
     with pytest.raises(NotEnoughData, match="no step has digests from two"):
         check({0: SAME}, {1: SAME})
     with pytest.raises(NotApplicable, match="no recorded parameter"):
@@ -101,7 +101,7 @@ def by_hand(*digests: dict[int, str], initial: str = "0") -> list[Finding]:
             for step, digest in own.items()
         ]
         workers.append(window(started(2), *facts, worker=rank, steps=20))
-    return RanksDiverge().check(joined(*workers))
+    return ranks_diverge().check(joined(*workers))
 
 
 def test_without_a_wrapper_a_module_that_is_not_averaged_is_a_warning() -> None:
@@ -128,7 +128,7 @@ def test_models_that_are_not_averaged_are_not_compared() -> None:
     ]
     workers = [window(started(2), *own, worker=r, steps=20) for r, own in enumerate(facts)]
     with pytest.raises(NotApplicable, match="no recorded parameter"):
-        RanksDiverge().check(joined(*workers))
+        ranks_diverge().check(joined(*workers))
 
 
 def test_the_finding_can_be_stored() -> None:

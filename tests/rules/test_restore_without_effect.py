@@ -6,14 +6,14 @@ from tests.rules.windows import loss, window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.workers import RestoredNothing
 from mothtrap.core.findings import Severity
-from mothtrap.rules.restore_without_effect import RestoreWithoutEffect
+from mothtrap.rules.restore_without_effect import restore_without_effect
 
 
 def test_a_state_that_is_the_models_own_is_reported() -> None:
     seen = RestoredNothing(
         step=90, module="Net", kept_step=40, taken_at="train.py:12", location="train.py:30"
     )
-    [finding] = RestoreWithoutEffect().check(window(loss([1.0] * 90), seen))
+    [finding] = restore_without_effect().check(window(loss([1.0] * 90), seen))
     assert (finding.severity, finding.step, finding.location) == (
         Severity.WARNING,
         90,
@@ -23,9 +23,9 @@ def test_a_state_that_is_the_models_own_is_reported() -> None:
 
 
 def test_stays_quiet_where_none_was_seen() -> None:
-    assert RestoreWithoutEffect().check(window(loss([1.0] * 90))) == []
+    assert restore_without_effect().check(window(loss([1.0] * 90))) == []
 
 
 def test_needs_a_step() -> None:
     with pytest.raises(NotEnoughData):
-        RestoreWithoutEffect().check(window())
+        restore_without_effect().check(window())

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.core.window import Window
-from mothtrap.rules.retracing import Retracing
+from mothtrap.rules.retracing import retracing
 from mothtrap.testing import RuleTests
 
 
@@ -17,7 +17,7 @@ def traced(traces: int, calls: int, step: int = 40) -> FunctionTraced:
 
 
 class TestRetracing(RuleTests):
-    rule = Retracing
+    rule = retracing
 
     def sick(self) -> Iterable[Window]:
         yield window(traced(8, 8), traced(32, 40), steps=50)
@@ -29,6 +29,6 @@ class TestRetracing(RuleTests):
 
 
 def test_the_latest_numbers_count() -> None:
-    [finding] = Retracing().check(window(traced(8, 8), traced(32, 40), steps=50))
+    [finding] = retracing().check(window(traced(8, 8), traced(32, 40), steps=50))
     assert finding.message == "`step` was traced 32 times in 40 calls"
-    assert Retracing().check(window(traced(8, 10), traced(9, 400), steps=500)) == []
+    assert retracing().check(window(traced(8, 10), traced(9, 400), steps=500)) == []

@@ -6,13 +6,13 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.router_collapse import RouterCollapse
+from mothtrap.rules.router_collapse import router_collapse
 
 EVEN, ALL_TO_ONE = (0.3, 0.2, 0.25, 0.25), (0.0, 0.98, 0.02, 0.0)
 
 
 def check(*shares, **more):
-    return RouterCollapse().check(
+    return router_collapse().check(
         window(*[routed(step, each, **more) for step, each in enumerate(shares)])
     )
 
@@ -39,7 +39,7 @@ def test_cannot_judge_two_experts_few_looks_or_no_router() -> None:
     with pytest.raises(NotApplicable):
         check(*[(1.0, 0.0)] * 8)
     with pytest.raises(NotApplicable):
-        RouterCollapse().check(window(steps=9))
+        router_collapse().check(window(steps=9))
     with pytest.raises(NotEnoughData):
         check(EVEN, EVEN)
     assert check(*[ALL_TO_ONE] * 5, rows=4) == []

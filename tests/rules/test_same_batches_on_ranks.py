@@ -10,7 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
-from mothtrap.rules.same_batches_on_ranks import SameBatchesOnRanks
+from mothtrap.rules.same_batches_on_ranks import same_batches_on_ranks
 
 STEPS = (0, 1, 3, 7, 15, 31)
 
@@ -24,7 +24,7 @@ def worker(rank: int, digests: Sequence[str], lowest: int = 0, size: int = 2) ->
 
 
 def check(*workers: Window) -> list[Finding]:
-    return SameBatchesOnRanks().check(joined(*workers))
+    return same_batches_on_ranks().check(joined(*workers))
 
 
 def test_equal_batches_that_change_are_told() -> None:

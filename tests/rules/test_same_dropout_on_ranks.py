@@ -9,9 +9,9 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.replicas import DropoutState, ReplicaBatch
 from mothtrap.core.findings import Severity
-from mothtrap.rules.same_dropout_on_ranks import SameDropoutOnRanks
+from mothtrap.rules.same_dropout_on_ranks import same_dropout_on_ranks
 
-RULE = SameDropoutOnRanks()
+RULE = same_dropout_on_ranks()
 
 
 def states(digests: str) -> list[Fact]:

@@ -11,9 +11,9 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.replicas import WorkerSettings
 from mothtrap.core.findings import Severity
-from mothtrap.rules.settings_differ_on_ranks import SettingsDifferOnRanks
+from mothtrap.rules.settings_differ_on_ranks import settings_differ_on_ranks
 
-RULE = SettingsDifferOnRanks()
+RULE = settings_differ_on_ranks()
 
 
 def settings(

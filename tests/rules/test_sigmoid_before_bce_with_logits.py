@@ -9,7 +9,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.rules.sigmoid_before_bce_with_logits import (
     LOSS,
     OF_PROBABILITIES,
-    SigmoidBeforeBceWithLogits,
+    sigmoid_before_bce_with_logits,
 )
 
 
@@ -18,7 +18,7 @@ def call(*chain: str, operation: str = LOSS, step: int = 0) -> LossCall:
 
 
 def check(*parts: LossCall):
-    return SigmoidBeforeBceWithLogits().check(window(*parts))
+    return sigmoid_before_bce_with_logits().check(window(*parts))
 
 
 @pytest.mark.parametrize("chain", [("sigmoid", "linear"), ("view", "cast", "sigmoid")])
@@ -48,4 +48,4 @@ def test_other_losses_are_not_judged() -> None:
     with pytest.raises(NotApplicable):
         check(call("sigmoid", operation="elementwise"))
     with pytest.raises(NotEnoughData):
-        SigmoidBeforeBceWithLogits().check(window(steps=3))
+        sigmoid_before_bce_with_logits().check(window(steps=3))

@@ -7,7 +7,7 @@ from tests.rules.windows import series, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
-from mothtrap.rules.single_feature_dominates import SingleFeatureDominates
+from mothtrap.rules.single_feature_dominates import single_feature_dominates
 
 
 def metric(name: str, values: list[float]):
@@ -19,14 +19,14 @@ LEAK = metric("auc", [0.999] * 12)
 
 
 def test_a_feature_that_gives_a_perfect_score_at_once_is_an_error() -> None:
-    [finding] = SingleFeatureDominates().check(window(AUC, gains(0.95), LEAK))
+    [finding] = single_feature_dominates().check(window(AUC, gains(0.95), LEAK))
     assert (finding.severity, finding.location) == (Severity.ERROR, PLACE)
     assert finding.layers == ("days",)
     assert "auc on valid is 0.9990 after the first round" in finding.message
 
 
 def test_without_such_a_score_it_is_a_note() -> None:
-    [finding] = SingleFeatureDominates().check(
+    [finding] = single_feature_dominates().check(
         window(AUC, gains(0.95), metric("auc", [0.7, 0.8, 0.995]))
     )
     assert finding.severity is Severity.INFO
@@ -34,10 +34,10 @@ def test_without_such_a_score_it_is_a_note() -> None:
 
 def test_an_error_rate_is_perfect_only_below_that_of_guessing() -> None:
     fit, zero = began(metrics=("error",)), metric("error", [0.0] * 12)
-    [finding] = SingleFeatureDominates().check(window(fit, gains(0.95), zero, table()))
+    [finding] = single_feature_dominates().check(window(fit, gains(0.95), zero, table()))
     assert finding.severity is Severity.ERROR
     rare = table(counts=(995, 5))
-    [finding] = SingleFeatureDominates().check(window(fit, gains(0.95), zero, rare))
+    [finding] = single_feature_dominates().check(window(fit, gains(0.95), zero, rare))
     assert finding.severity is Severity.INFO
 
 
@@ -47,7 +47,7 @@ def test_a_regression_that_falls_as_fast_as_the_rate_allows_is_perfect() -> None
     fast = metric("rmse", [2.0 * 0.7 ** (n + 1) for n in range(12)])
     slow = metric("rmse", [2.0 * 0.95 ** (n + 1) for n in range(12)])
     for values, severity in ((fast, Severity.ERROR), (slow, Severity.INFO)):
-        [finding] = SingleFeatureDominates().check(window(fit, gains(0.95), values, held_out))
+        [finding] = single_feature_dominates().check(window(fit, gains(0.95), values, held_out))
         assert finding.severity is severity
 
 
@@ -60,25 +60,25 @@ def test_a_logloss_of_trees_that_never_err_is_perfect(
     # Measured with XGBoost 3.2 at a rate of 0.1, with and without a column made from the target.
     fit = began(learning_rate=0.1)
     falling = metric("logloss", [*[0.6] * 9, after_ten_rounds, 0.1])
-    [finding] = SingleFeatureDominates().check(window(fit, gains(0.95), falling, table()))
+    [finding] = single_feature_dominates().check(window(fit, gains(0.95), falling, table()))
     assert finding.severity is severity
 
 
 def test_stays_quiet_where_features_share_the_gain() -> None:
-    assert SingleFeatureDominates().check(window(AUC, gains(0.7), LEAK)) == []
+    assert single_feature_dominates().check(window(AUC, gains(0.7), LEAK)) == []
 
 
 def test_thresholds_are_what_they_say() -> None:
     seen = window(AUC, gains(0.95), LEAK)
-    assert SingleFeatureDominates(share=0.96).check(seen) == []
-    [finding] = SingleFeatureDominates(auc=0.9995).check(seen)
+    assert single_feature_dominates(share=0.96).check(seen) == []
+    [finding] = single_feature_dominates(auc=0.9995).check(seen)
     assert finding.severity is Severity.INFO
     with pytest.raises(NotApplicable, match="8 columns"):
-        SingleFeatureDominates(columns=9).check(seen)
+        single_feature_dominates(columns=9).check(seen)
     with pytest.raises(NotEnoughData, match="21 rounds"):
-        SingleFeatureDominates(rounds=21).check(seen)
+        single_feature_dominates(rounds=21).check(seen)
 
 
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData, match="no split"):
-        SingleFeatureDominates().check(window(AUC, LEAK))
+        single_feature_dominates().check(window(AUC, LEAK))

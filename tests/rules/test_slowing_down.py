@@ -10,7 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.phases import PHASES
-from mothtrap.rules.slowing_down import SlowingDown
+from mothtrap.rules.slowing_down import slowing_down
 
 COUNT = 17
 
@@ -24,7 +24,7 @@ def timed(number: int, phase: str, more_s: float, idle: float) -> PhasesTimed:
 
 def check(more_s: Sequence[float], phase: str = "other", idle: float = 0.5) -> list[Finding]:
     facts = [timed(number, phase, each, idle) for number, each in enumerate(more_s)]
-    return SlowingDown().check(window(*facts))
+    return slowing_down().check(window(*facts))
 
 
 GROWING = np.linspace(0, 0.8, COUNT)

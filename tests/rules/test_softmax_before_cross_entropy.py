@@ -7,7 +7,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
-from mothtrap.rules.softmax_before_cross_entropy import SoftmaxBeforeCrossEntropy
+from mothtrap.rules.softmax_before_cross_entropy import softmax_before_cross_entropy
 
 
 def call(operation: str = "cross_entropy", *chain: str, step: int = 0, classes: int = 10, **more):
@@ -22,7 +22,7 @@ def call(operation: str = "cross_entropy", *chain: str, step: int = 0, classes: 
 
 
 def check(*calls: LossCall):
-    return SoftmaxBeforeCrossEntropy().check(window(*calls))
+    return softmax_before_cross_entropy().check(window(*calls))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_does_not_apply_without_a_class_loss() -> None:
     with pytest.raises(NotApplicable):
         check(LossCall(step=0, operation="elementwise"))
     with pytest.raises(NotEnoughData):
-        SoftmaxBeforeCrossEntropy().check(window(steps=1))
+        softmax_before_cross_entropy().check(window(steps=1))
 
 
 def test_a_divergence_is_given_the_logarithm() -> None:

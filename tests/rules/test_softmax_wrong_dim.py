@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.softmax_wrong_dim import SoftmaxWrongDim
+from mothtrap.rules.softmax_wrong_dim import softmax_wrong_dim
 
 
 def call(
@@ -28,7 +28,7 @@ def call(
 
 
 def check(*calls: LossCall) -> list[Finding]:
-    return SoftmaxWrongDim().check(window(*calls))
+    return softmax_wrong_dim().check(window(*calls))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import MarginLoss
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.stuck_at_margin import StuckAtMargin
+from mothtrap.rules.stuck_at_margin import stuck_at_margin
 
 
 def check(*levels: float, margin: float = 0.5) -> list[Finding]:
@@ -22,7 +22,7 @@ def check(*levels: float, margin: float = 0.5) -> list[Finding]:
         )
         for number, level in enumerate(levels)
     ]
-    return StuckAtMargin().check(window(*seen, steps=200 * len(levels)))
+    return stuck_at_margin().check(window(*seen, steps=200 * len(levels)))
 
 
 def test_a_loss_at_its_margin_is_a_warning_and_later_an_error() -> None:
@@ -45,7 +45,7 @@ def test_needs_a_loss_with_a_margin_and_enough_calls() -> None:
         check()
     few = MarginLoss(step=90, loss="L", margin=1.0, calls=96, values=(1.0,) * 12)
     with pytest.raises(NotEnoughData, match="200 calls"):
-        StuckAtMargin().check(window(few, steps=96))
+        stuck_at_margin().check(window(few, steps=96))
 
 
 def test_a_pair_loss_is_compared_with_equal_distances() -> None:
@@ -58,7 +58,7 @@ def test_a_pair_loss_is_compared_with_equal_distances() -> None:
         level=0.4,
         equal=25,
     )
-    [finding] = StuckAtMargin().check(window(seen, steps=200))
+    [finding] = stuck_at_margin().check(window(seen, steps=200))
     assert "stayed at 0.4, its value for equal distances (margin 0.2)" in finding.message
     assert finding.message.endswith("all embeddings have become equal")
     assert finding.fixes[0].startswith(
@@ -69,4 +69,4 @@ def test_a_pair_loss_is_compared_with_equal_distances() -> None:
 def test_pairs_of_one_label_have_no_level() -> None:
     seen = MarginLoss(step=199, loss="L", margin=0.2, calls=200, values=(0.0,) * 25, level=0.0)
     with pytest.raises(NotApplicable):
-        StuckAtMargin().check(window(seen, steps=200))
+        stuck_at_margin().check(window(seen, steps=200))

@@ -6,13 +6,13 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.symmetric_initialization import SymmetricInitialization
+from mothtrap.rules.symmetric_initialization import symmetric_initialization
 
 LAYERS = (initial("0", rms=0.0), initial("2"))
 
 
 def check(*seen, steps: int = 30):
-    return SymmetricInitialization().check(window(*LAYERS, *seen, steps=steps))
+    return symmetric_initialization().check(window(*LAYERS, *seen, steps=steps))
 
 
 def looks(layer: str, count: int, **more) -> list:
@@ -55,6 +55,6 @@ def test_stays_quiet_where_no_units_were_the_same() -> None:
 
 def test_cannot_judge_before_weights_were_seen() -> None:
     with pytest.raises(NotEnoughData, match="no weights"):
-        SymmetricInitialization().check(window(steps=10))
+        symmetric_initialization().check(window(steps=10))
     with pytest.raises(NotEnoughData, match="fewer than 5 steps"):
         check(*looks("0", 2), steps=2)

@@ -6,7 +6,7 @@ from tests.rules.windows import LOSS, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.targets_shifted_wrongly import TargetsShiftedWrongly
+from mothtrap.rules.targets_shifted_wrongly import targets_shifted_wrongly
 
 
 def call(step: int, *offsets: int, classes: int = 50, line: int = 12) -> LossCall:
@@ -22,7 +22,7 @@ def call(step: int, *offsets: int, classes: int = 50, line: int = 12) -> LossCal
 
 
 def check(*calls: LossCall) -> list[Finding]:
-    return TargetsShiftedWrongly().check(window(*calls))
+    return targets_shifted_wrongly().check(window(*calls))
 
 
 def test_targets_two_positions_later_are_shifted_twice() -> None:

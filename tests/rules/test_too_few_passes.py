@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.findings import Severity
-from mothtrap.rules.too_few_passes import TooFewPasses
+from mothtrap.rules.too_few_passes import too_few_passes
 
 
 def fitted(**more) -> EstimatorFitted:
@@ -15,7 +15,7 @@ def fitted(**more) -> EstimatorFitted:
 
 
 def check(*parts):
-    return TooFewPasses().check(window(*parts))
+    return too_few_passes().check(window(*parts))
 
 
 FALLS = tuple(0.9**n for n in range(30))

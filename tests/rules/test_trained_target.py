@@ -6,7 +6,7 @@ from tests.rules.windows import loss, window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import TrainedTarget
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.trained_target import TargetWithGradient
+from mothtrap.rules.trained_target import trained_target
 
 
 def check(*, trained: int = 0, idle: int = 0, advantages: int = 0) -> list[Finding]:
@@ -18,7 +18,7 @@ def check(*, trained: int = 0, idle: int = 0, advantages: int = 0) -> list[Findi
         advantages=advantages,
         location="train.py:7",
     )
-    return TargetWithGradient().check(window(loss([1.0] * 20), seen))
+    return trained_target().check(window(loss([1.0] * 20), seen))
 
 
 def test_a_target_that_the_optimizer_changes_is_a_warning() -> None:
@@ -47,4 +47,4 @@ def test_targets_of_a_few_looks_are_no_finding() -> None:
 
 def test_needs_a_few_steps() -> None:
     with pytest.raises(NotEnoughData, match="needs 4 steps, saw 0"):
-        TargetWithGradient().check(window())
+        trained_target().check(window())

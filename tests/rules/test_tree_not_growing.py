@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.tree_not_growing import TreeNotGrowing
+from mothtrap.rules.tree_not_growing import tree_not_growing
 
 
-def check(*parts, rule: TreeNotGrowing = TreeNotGrowing()):  # noqa: B008
+def check(*parts, rule: tree_not_growing = tree_not_growing()):  # noqa: B008
     return rule.check(window(*parts))
 
 

@@ -9,9 +9,9 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.replicas import BatchRows
 from mothtrap.core.findings import Severity
-from mothtrap.rules.uneven_batches_on_ranks import UnevenBatchesOnRanks
+from mothtrap.rules.uneven_batches_on_ranks import uneven_batches_on_ranks
 
-RULE = UnevenBatchesOnRanks()
+RULE = uneven_batches_on_ranks()
 
 
 def rows(*changes: tuple[int, int]) -> list[Fact]:

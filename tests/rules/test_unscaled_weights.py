@@ -6,17 +6,17 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.rules.class_imbalance import ClassImbalance
-from mothtrap.rules.unscaled_weights import UnscaledWeights
+from mothtrap.rules.unscaled_weights import unscaled_weights
 
 ERROR = began(metrics=("error",))
 RARE = table(counts=(2990, 10))
 
 
 def test_fires_on_a_rare_class_that_only_an_error_rate_judges() -> None:
-    [finding] = UnscaledWeights().check(window(ERROR, RARE))
+    [finding] = unscaled_weights().check(window(ERROR, RARE))
     assert finding.location == PLACE
     assert finding.evidence["rarest"] == 1
-    assert UnscaledWeights().check(
+    assert unscaled_weights().check(
         window(began(objective="multi:softprob", metrics=("merror",)), table(counts=(900, 900, 5)))
     )
 
@@ -31,24 +31,24 @@ def test_fires_on_a_rare_class_that_only_an_error_rate_judges() -> None:
     ],
 )
 def test_stays_quiet(fit, seen) -> None:
-    assert UnscaledWeights().check(window(fit, seen)) == []
+    assert unscaled_weights().check(window(fit, seen)) == []
 
 
 def test_thresholds_are_what_they_say() -> None:
-    assert UnscaledWeights(share=0.003).check(window(ERROR, RARE)) == []
+    assert unscaled_weights(share=0.003).check(window(ERROR, RARE)) == []
     with pytest.raises(NotApplicable, match="too few"):
-        UnscaledWeights(rows=3001).check(window(ERROR, RARE))
+        unscaled_weights(rows=3001).check(window(ERROR, RARE))
 
 
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="not a classifier"):
-        UnscaledWeights().check(window(ERROR, table(counts=None)))
+        unscaled_weights().check(window(ERROR, table(counts=None)))
     with pytest.raises(NotApplicable, match="no evals"):
-        UnscaledWeights().check(window(began(metrics=()), RARE))
+        unscaled_weights().check(window(began(metrics=()), RARE))
     with pytest.raises(NotApplicable, match="one class"):
-        UnscaledWeights().check(window(ERROR, table(counts=(3000,))))
+        unscaled_weights().check(window(ERROR, table(counts=(3000,))))
     with pytest.raises(NotEnoughData):
-        UnscaledWeights().check(window(ERROR))
+        unscaled_weights().check(window(ERROR))
 
 
 def test_classes_of_a_table_are_counted_with_advice_for_trees() -> None:

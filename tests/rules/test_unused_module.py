@@ -8,7 +8,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.modules import HiddenParameters, UnreachedModule
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.unused_module import UnusedModule
+from mothtrap.rules.unused_module import unused_module
 
 
 def hidden(**more: Any) -> HiddenParameters:
@@ -39,7 +39,7 @@ def uncalled(name: str = "pooler", **more: Any) -> UnreachedModule:
 
 
 def check(*seen: HiddenParameters | UnreachedModule, steps: int = 120) -> list[Finding]:
-    return UnusedModule().check(window(*seen, steps=steps))
+    return unused_module().check(window(*seen, steps=steps))
 
 
 def test_fires_on_layers_in_a_plain_list() -> None:

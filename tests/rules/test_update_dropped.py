@@ -5,18 +5,18 @@ from tests.rules.windows import window
 
 from mothtrap.core.facts.compiling import UpdateDropped as Seen
 from mothtrap.core.findings import Severity
-from mothtrap.rules.update_dropped import UpdateDropped
+from mothtrap.rules.update_dropped import update_dropped
 
 
 def test_weights_that_stay_the_old_ones_are_an_error() -> None:
     told = [Seen(step=s, function="step", calls=s - 4, location="a.py:9") for s in (12, 36)]
-    [finding] = UpdateDropped().check(window(*told))
+    [finding] = update_dropped().check(window(*told))
     assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 5, 32)
     assert finding.location == "a.py:9"
 
 
 def test_warming_up_is_nothing() -> None:
-    assert not UpdateDropped().check(window(Seen(step=3, function="step", calls=4)))
+    assert not update_dropped().check(window(Seen(step=3, function="step", calls=4)))
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_warming_up_is_nothing() -> None:
 def test_says_how_the_update_is_lost(
     told: dict[str, str], severity: Severity, message: str, fix: str
 ) -> None:
-    [finding] = UpdateDropped().check(window(Seen(step=40, function="step", calls=32, **told)))
+    [finding] = update_dropped().check(window(Seen(step=40, function="step", calls=32, **told)))
     assert finding.severity is severity
     assert message in finding.message
     assert fix in finding.fixes[0]
@@ -44,20 +44,20 @@ def test_says_how_the_update_is_lost(
 
 def test_lost_weights_come_before_a_lost_state() -> None:
     state = Seen(step=9, function="step", calls=8, state="opt")
-    [finding] = UpdateDropped().check(window(state, Seen(step=9, function="step", calls=8)))
+    [finding] = update_dropped().check(window(state, Seen(step=9, function="step", calls=8)))
     assert "new weights" in finding.message
 
 
 def test_gradients_that_no_optimizer_gets() -> None:
     told = Seen(step=31, function="Model.train_step", calls=32, why="not applied")
-    [finding] = UpdateDropped().check(window(told))
+    [finding] = update_dropped().check(window(told))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert "`Model.train_step` computed gradients in 32 consecutive calls" in finding.message
 
 
 def test_an_optimizer_that_never_steps_is_an_error_without_a_step() -> None:
     told = Seen(step=0, function="Adam", calls=80, why="not stepped", location="a.py:9")
-    [finding] = UpdateDropped().check(window(told, steps=0))
+    [finding] = update_dropped().check(window(told, steps=0))
     assert (finding.severity, finding.location) == (Severity.ERROR, "a.py:9")
     assert "backward ran 80 times, but Adam never stepped" in finding.message
     assert "optimizer.step()" in finding.fixes[0]

@@ -7,7 +7,7 @@ from tests.rules.windows import OPTIMIZER, series, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.update_lost_to_rounding import UpdateLostToRounding
+from mothtrap.rules.update_lost_to_rounding import update_lost_to_rounding
 
 BF16 = facts(weights=("bfloat16",), rate=1e-4)
 
@@ -28,7 +28,7 @@ def look(share: float, *, since: int = 2, rate: float = 1e-4, of: int = 1000) ->
 def check(
     *looks: RoundedUpdates, known: OptimizerFacts = BF16, rate: float = 1e-4
 ) -> list[Finding]:
-    return UpdateLostToRounding().check(window(series("lr", [rate] * 30), known, *looks))
+    return update_lost_to_rounding().check(window(series("lr", [rate] * 30), known, *looks))
 
 
 def test_fires_when_most_elements_stay() -> None:
@@ -63,4 +63,4 @@ def test_does_not_apply_to_float32_weights() -> None:
     with pytest.raises(NotEnoughData):
         check()
     with pytest.raises(NotEnoughData):
-        UpdateLostToRounding().check(window(steps=3))
+        update_lost_to_rounding().check(window(steps=3))

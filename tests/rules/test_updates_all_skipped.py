@@ -7,7 +7,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
-from mothtrap.rules.updates_all_skipped import UpdatesAllSkipped
+from mothtrap.rules.updates_all_skipped import updates_all_skipped
 
 
 def guarded(first: int, last: int, *, steps: int = 60, action: str = "skipped") -> Window:
@@ -21,7 +21,7 @@ def guarded(first: int, last: int, *, steps: int = 60, action: str = "skipped") 
 
 
 def test_a_training_that_no_longer_moves_is_an_error() -> None:
-    [found] = UpdatesAllSkipped().check(guarded(30, 59))
+    [found] = updates_all_skipped().check(guarded(30, 59))
     assert (found.severity, found.step, found.count) == (Severity.ERROR, 30, 30)
     assert found.message == (
         "the guard skipped every step from 30 to 59, so the weights no longer change; at step 30, "
@@ -35,20 +35,20 @@ def test_a_training_that_no_longer_moves_is_an_error() -> None:
     [(20, 58, "skipped"), (45, 59, "skipped"), (41, 59, "refused")],
 )
 def test_it_is_silent_while_steps_are_applied(first: int, last: int, action: str) -> None:
-    assert UpdatesAllSkipped().check(guarded(first, last, action=action)) == []
+    assert updates_all_skipped().check(guarded(first, last, action=action)) == []
 
 
 def test_a_training_that_never_moved_began_at_step_0() -> None:
-    [found] = UpdatesAllSkipped().check(guarded(0, 39, steps=40))
+    [found] = updates_all_skipped().check(guarded(0, 39, steps=40))
     assert (found.step, found.count) == (0, 40)
 
 
 @pytest.mark.parametrize("action", ["reported", "stopped"])
 def test_it_does_not_apply_where_no_step_was_skipped(action: str) -> None:
     with pytest.raises(NotApplicable, match="no step was skipped"):
-        UpdatesAllSkipped().check(guarded(30, 59, action=action))
+        updates_all_skipped().check(guarded(30, 59, action=action))
 
 
 def test_few_steps_are_not_enough() -> None:
     with pytest.raises(NotEnoughData, match="needs 20 steps, saw 10"):
-        UpdatesAllSkipped().check(guarded(0, 9, steps=10))
+        updates_all_skipped().check(guarded(0, 9, steps=10))

@@ -6,10 +6,10 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
-from mothtrap.rules.useless_features import UselessFeatures
+from mothtrap.rules.useless_features import useless_features
 
 
-def check(*parts, rule: UselessFeatures = UselessFeatures()):  # noqa: B008
+def check(*parts, rule: useless_features = useless_features()):  # noqa: B008
     return rule.check(window(*parts))
 
 

@@ -8,7 +8,7 @@ from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.phases import PHASES
-from mothtrap.rules.waits_for_data import WaitsForData
+from mothtrap.rules.waits_for_data import waits_for_data
 
 
 def timed(number: int, data_s: float, idle: float, accelerator: bool = False) -> PhasesTimed:
@@ -30,7 +30,7 @@ def check(
         step=0, loader="train", sampler="shuffled", workers=workers, location="train.py:12"
     )
     facts = [timed(n, wait, idle, accelerator) for n, wait in enumerate(waits_s)]
-    return WaitsForData().check(window(loader, *facts))
+    return waits_for_data().check(window(loader, *facts))
 
 
 def test_names_the_loader_and_how_many_workers_would_keep_up() -> None:

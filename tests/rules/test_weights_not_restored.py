@@ -6,12 +6,12 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.workers import Resumed, WeightsNotRestored
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.weights_not_restored import WeightsAreNotRestored
+from mothtrap.rules.weights_not_restored import weights_not_restored
 
 
 def check(step: int, *, untouched: bool | None = True) -> list[Finding]:
     lost = WeightsNotRestored(step=step, optimizers=("SGD", "SGD"), untouched=untouched)
-    return WeightsAreNotRestored().check(window(Resumed(step=step, evidence=""), lost))
+    return weights_not_restored().check(window(Resumed(step=step, evidence=""), lost))
 
 
 def test_new_weights_with_old_averages_are_a_warning() -> None:
@@ -29,6 +29,6 @@ def test_weights_of_unknown_origin_are_a_note() -> None:
 
 def test_stays_quiet() -> None:
     assert check(5) == []
-    assert WeightsAreNotRestored().check(window(Resumed(step=40, evidence=""))) == []
+    assert weights_not_restored().check(window(Resumed(step=40, evidence=""))) == []
     with pytest.raises(NotApplicable):
-        WeightsAreNotRestored().check(window())
+        weights_not_restored().check(window())

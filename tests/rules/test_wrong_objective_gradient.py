@@ -7,10 +7,10 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import GradientsGiven
 from mothtrap.core.findings import Severity
-from mothtrap.rules.wrong_objective_gradient import WrongObjectiveGradient
+from mothtrap.rules.wrong_objective_gradient import wrong_objective_gradient
 
 
-def check(*parts, rule: WrongObjectiveGradient = WrongObjectiveGradient()):  # noqa: B008
+def check(*parts, rule: wrong_objective_gradient = wrong_objective_gradient()):  # noqa: B008
     return rule.check(window(*parts))
 
 

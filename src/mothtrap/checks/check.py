@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from mothtrap.checks.subject import Source, Subject
+from mothtrap.core.checked_findings import findings_of
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.checks import CheckResult, State
 from mothtrap.core.findings import Finding
-from mothtrap.core.found import Found, findings_of
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window

@@ -1,43 +1,62 @@
-"""Findings that rules return: every field is checked, and errors name the wrong field."""
+"""A fault that a rule reports."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import operator
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import Literal, TypedDict, Unpack
 
-import msgspec
-import numpy as np
+from mothtrap.core.fact import Fact
+from mothtrap.core.findings import EvidenceValue, Severity
 
-from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
-from mothtrap.core.steps import Mode
+SeverityName = Severity | Literal["error", "warning", "info"]
 
-if TYPE_CHECKING:
-    from mothtrap.core.rule import Rule
-    from mothtrap.core.window import Window
 
-MAX_FINDINGS = 1000
-"""Maximum number of findings that a rule may return for a window; chosen by hand, to detect an
-endless loop.
-"""
-LARGEST = 2**63
+class FoundFields(TypedDict, total=False):
+    """Fields of a `Found` that `Found.of` accepts."""
+
+    step: int
+    severity: SeverityName | None
+    layers: tuple[str, ...]
+    evidence: dict[str, EvidenceValue]
+    location: str | None
+    count: int
+    last_step: int | None
+    confidence: str
+    mode: str
+    fixes: tuple[str | int, ...] | None
+    title: str
+    why: str | None
+    workers: tuple[int, ...] | None
+    library: str | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """Fault that a rule reports, starting at `step`.
+    """Fault that a rule reports.
 
-    `severity` is by default the rule's severity. `layers` are module paths or tensor names, the
-    most affected first. `location` is the `file:line` to change. `last_step` is the last captured
-    step with the fault, by default `step`. `fixes` is advice for this case, by default the rule's
-    advice.
+    Attributes:
+        step: first step with the fault.
+        message: what is wrong, where, and by how much.
+        severity: by default the severity of the rule.
+        layers: module paths or tensor names, the most affected first.
+        evidence: numbers that show the fault, by name.
+        location: the `file:line` to change.
+        count: number of captured steps with the fault.
+        last_step: last captured step with the fault, by default `step`.
+        confidence: `high`, `medium` or `low`.
+        mode: mode of the step.
+        fixes: advice for this case: sentences, or positions of bullets of `What to do`, from 0.
+            Bullets for other frameworks are left out. By default all bullets.
+        title: name of the fault in this case, by default the title of the rule.
+        why: reason why the fault matters, by default the docstring's.
+        workers: ranks with the fault, by default the rank of the window.
+        library: adapter whose bullets of `What to do` apply, by default all adapters of the run.
     """
 
     step: int
     message: str
-    severity: Severity | Literal["error", "warning", "info"] | None = None
+    severity: SeverityName | None = None
     layers: tuple[str, ...] = ()
     evidence: dict[str, EvidenceValue] = dataclasses.field(default_factory=dict)
     location: str | None = None
@@ -45,178 +64,33 @@ class Found:
     last_step: int | None = None
     confidence: str = "high"
     mode: str = "train"
-    fixes: tuple[str, ...] | None = None
+    fixes: tuple[str | int, ...] | None = None
+    title: str = ""
+    why: str | None = None
+    workers: tuple[int, ...] | None = None
+    library: str | None = None
 
+    @classmethod
+    def of(cls, facts: Fact | Sequence[Fact], message: str, **more: Unpack[FoundFields]) -> Found:
+        """Create a `Found` from the facts that show the fault.
 
-def findings_of(rule: Rule, window: Window, given: object) -> list[Finding]:
-    """Convert the return value of a rule to findings.
+        `step` and `location` are those of the first fact, and `last_step` is the step of the last
+        fact. `count` is the number of different steps. `layers` are the names in the fields
+        `layer` and `layers`, each once. A fact without such a field adds nothing.
 
-    Args:
-        rule: rule that returned the value.
-        window: the window that the rule evaluated.
-        given: None, a `Found` or `Finding`, or an iterable of them, such as a generator.
-
-    Raises:
-        TypeError: an item is not a finding, or has an invalid field.
-        ValueError: there are too many findings for one window.
-    """
-    items = list(itertools.islice(_items(rule, given), MAX_FINDINGS + 1))
-    if len(items) > MAX_FINDINGS:
-        raise ValueError(
-            f"the rule {rule.name()} returned more than {MAX_FINDINGS:,} findings for one window; "
-            "return one finding per fault, and end the loop"
-        )
-    return [_finding(rule, window, item) for item in items]
-
-
-def severity_of(value: object) -> Severity:
-    """Return a severity by name; a TypeError lists the valid names."""
-    try:
-        return Severity(value)  # type: ignore[arg-type]
-    except (ValueError, TypeError):
-        raise TypeError(f"{value!r}; expected 'error', 'warning' or 'info'") from None
-
-
-def _items(rule: Rule, given: object) -> Iterable[object]:
-    if given is None:
-        return ()
-    if isinstance(given, Found | Finding):
-        return (given,)
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict):
-        return given
-    raise TypeError(
-        f"the rule {rule.name()} returned {_shown(given)}; expected mothtrap.Found, a list of "
-        "them, or None"
-    )
-
-
-def _finding(rule: Rule, window: Window, item: object) -> Finding:
-    if not isinstance(item, Found | Finding):
-        raise TypeError(
-            f"the rule {rule.name()} returned {_shown(item)}; expected "
-            "mothtrap.Found(step=..., message=...)"
-        )
-    values = {}
-    for name, take in _FIELDS.items():
-        try:
-            values[name] = take(getattr(item, name))
-        except (TypeError, ValueError) as err:
-            raise TypeError(
-                f"the rule {rule.name()} returned a finding whose `{name}` is {err}"
-            ) from None
-    if isinstance(item, Finding):
-        return _completed(rule, item, values)
-    last = item.last_step
-    return rule.finding(window, **{**values, "last_step": None if last is None else _whole(last)})
-
-
-def _completed(rule: Rule, finding: Finding, values: dict[str, Any]) -> Finding:
-    """Return a finding that the rule created itself, with its checked fields."""
-    if finding.code != rule.code:
-        raise TypeError(
-            f"the rule {rule.name()} returned a finding with the code {_shown(finding.code)}; "
-            f"expected {rule.code}: use self.finding(...) or mothtrap.Found(...)"
-        )
-    values["severity"] = values["severity"] or rule.severity
-    identity = finding.fingerprint or fingerprint(rule.code, values["layers"], values["mode"])
-    whole = msgspec.structs.replace(finding, name=rule.name(), fingerprint=identity, **values)
-    try:
-        return msgspec.msgpack.decode(msgspec.msgpack.encode(whole), type=Finding)
-    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as err:
-        raise TypeError(
-            f"the rule {rule.name()} returned a finding with a wrong field ({err}); use "
-            "self.finding(...) or mothtrap.Found(...)"
-        ) from None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-def _whole(value: Any) -> int:
-    expected = f"{_shown(value)}; expected a whole number, 0 or above, such as int(steps_S[0])"
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(expected)
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(expected) from None
-    if not 0 <= number < LARGEST:
-        raise TypeError(expected)
-    return number
-
-
-def _last_step(value: Any) -> int:
-    return -1 if value is None or value == -1 else _whole(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{_shown(value)}; expected a string")
-    return value.encode("utf-8", "replace").decode("utf-8")
-
-
-def _message(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise TypeError(f"{_shown(value)}; expected a string that describes the fault")
-    return _text(value)
-
-
-def _layers(value: Any) -> tuple[str, ...]:
-    return _texts(value, "a tuple of names, such as ('head.weight',)")
-
-
-def _fixes(value: Any) -> tuple[str, ...]:
-    return _texts(value, "a tuple of sentences, such as ('Lower the learning rate.',)")
-
-
-def _texts(value: Any, wanted: str) -> tuple[str, ...]:
-    expected = f"{_shown(value)}; expected {wanted}"
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(expected)
-    names = tuple(value)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(expected)
-    return tuple(map(_text, names))
-
-
-def _evidence(value: Any) -> dict[str, EvidenceValue]:
-    if not isinstance(value, dict):
-        raise TypeError(f"{_shown(value)}; expected a dict of numbers and strings by name")
-    return {_text(key): _plain(one) for key, one in value.items()}
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, str):
-        return _text(value)
-    whole = isinstance(value, int) and abs(value) < LARGEST
-    if value is None or isinstance(value, float) or whole:
-        return value
-    raise TypeError(f"{_shown(value)}; expected numbers, strings, or lists of them")
-
-
-def _mode(value: Any) -> str:
-    try:
-        return Mode(value).value
-    except ValueError:
-        raise TypeError(f"{_shown(value)}; expected 'train', 'eval' or 'predict'") from None
-
-
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "step": _whole,
-    "message": _message,
-    "severity": lambda value: None if value is None else severity_of(value),
-    "layers": _layers,
-    "evidence": _evidence,
-    "location": lambda value: None if value is None else _text(value),
-    "count": _whole,
-    "last_step": _last_step,
-    "confidence": _text,
-    "mode": _mode,
-    "fixes": lambda value: None if value is None else _fixes(value),
-}
-"""Fields of a finding; each function checks a value and returns it as stored."""
+        Args:
+            facts: a fact, or facts from the oldest to the newest.
+            message: what is wrong, where, and by how much.
+            more: fields that replace these values, and other fields.
+        """
+        every = (facts,) if isinstance(facts, Fact) else tuple(facts)
+        layers = [getattr(one, "layers", ()) or (getattr(one, "layer", ""),) for one in every]
+        fields: FoundFields = {
+            "step": every[0].step,
+            "last_step": every[-1].step,
+            "count": len({one.step for one in every}),
+            "location": getattr(every[0], "location", None),
+            "layers": tuple(dict.fromkeys(name for names in layers for name in names if name)),
+        }
+        fields.update(more)
+        return cls(message=message, **fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import types
@@ -12,9 +13,14 @@ from typing import Any, Literal
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.findings import Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.rule_form import SETTINGS, check_code, check_threshold, completed, give_findings
 from mothtrap.core.window import Window
+
+_KINDS: dict[Any, type] = {key: kind for kind in SETTINGS for key in (kind, kind.__name__)}
+"""Types of thresholds by annotation, which is a string after `from __future__ import annotations`.
+"""
 
 
 def rule(
@@ -24,13 +30,17 @@ def rule(
     needs: Sequence[Need] = (),
     explains: Sequence[str] = (),
     passes: bool = False,
+    title: str = "",
+    compares: bool = False,
+    proof: Proof | None = None,
 ) -> Callable[[Callable[..., Any]], type[Rule]]:
     """Turn a function or a class into a rule.
 
-    A function takes the window, and its thresholds as keyword-only arguments with
-    defaults. It returns or yields a `Found` for each fault, or raises `NotEnoughData` or
-    `NotApplicable` with the reason. A class derives from `Rule`, has thresholds as fields with
-    defaults, and a method `check(self, window)` that does the same; it becomes a frozen dataclass.
+    A function takes the window, and its thresholds as keyword-only arguments with defaults. A
+    default may be a `threshold(...)`, which adds a unit and a source. The function returns or
+    yields a `Found` for each fault, or raises `NotEnoughData` or `NotApplicable` with the reason.
+    A class derives from `Rule`, has thresholds as fields with defaults, and a method
+    `check(self, window)` that does the same; it becomes a frozen dataclass.
     The rule is named after the function, or after the class in lower case with underscores. The
     docstring is its documentation::
 
@@ -44,6 +54,9 @@ def rule(
         needs: data to capture; a class may set it in its body instead.
         explains: names of the rules whose findings this fault causes.
         passes: a finding becomes an `info` when the rule stops finding the fault.
+        title: name of the fault to show, if it differs from the words of the rule's name.
+        compares: the rule compares workers; its windows have the other workers as `peers`.
+        proof: chart of the data that proves a finding.
 
     Returns:
         A decorator that returns the rule's class.
@@ -58,6 +71,9 @@ def rule(
     given |= {} if isinstance(needs, tuple) and not needs else {"needs": needs}
     given |= {} if isinstance(explains, tuple) and not explains else {"explains": explains}
     given |= {} if passes is False else {"passes": passes}
+    given |= {} if title == "" else {"title": title}
+    given |= {} if compares is False else {"compares": compares}
+    given |= {} if proof is None else {"proof": proof}
 
     def decorate(made: Callable[..., Any]) -> type[Rule]:
         if isinstance(made, type):
@@ -114,10 +130,11 @@ def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, 
             f"the rule {name} must take the window as its first argument: write "
             f"`def {name}(window):`"
         )
-    hints = typing.get_type_hints(function)
     found: list[tuple[str, type, Any]] = []
     for argument in arguments[1:]:
-        default = argument.default
+        given = argument.default
+        # `threshold(...)` returns a field, which also has the unit and the source.
+        default = given.default if isinstance(given, dataclasses.Field) else given
         if argument.kind is not inspect.Parameter.KEYWORD_ONLY or not isinstance(default, SETTINGS):
             raise ConfigError(
                 f"the rule {name} has the argument {argument.name!r}; besides the window, a rule "
@@ -125,5 +142,8 @@ def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, 
                 "numbers, strings, True, or False"
             )
         check_threshold(f"the rule {name}", argument.name, default)
-        found.append((argument.name, hints.get(argument.name, type(default)), default))
+        kind = _KINDS.get(argument.annotation)
+        if kind is None:  # asked for all arguments at once, which takes long
+            kind = typing.get_type_hints(function).get(argument.name, type(default))
+        found.append((argument.name, kind, given))
     return found

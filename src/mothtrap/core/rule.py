@@ -18,7 +18,8 @@ class Rule(Documented, abc.ABC):
     """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
 
     A rule has no state, does no I/O, reads no clock, and imports no framework. Its docstring is
-    its documentation (for headings see `core.ruledoc`), and its file name is its name.
+    its documentation (for headings see `core.ruledoc`), and its file name is its name. The short
+    form of a rule is a function (`core.own_rules`).
 
     Attributes:
         needs: the data that the rule reads.

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from mothtrap.core import kinds
+from mothtrap.core.checked_findings import findings_of, severity_of
 from mothtrap.core.collections import Statistic
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding
-from mothtrap.core.found import findings_of, severity_of
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule

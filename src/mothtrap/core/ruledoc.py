@@ -60,12 +60,17 @@ class RuleDoc:
         Returns:
             One line per bullet: bullets for all users, and bullets for users of one library.
         """
+        return tuple(self.fixes_by_place(adapters).values())
+
+    def fixes_by_place(self, adapters: Collection[str] = ()) -> dict[int, str]:
+        """Return the bullets of `fixes_for` by their position among all bullets, from 0."""
         bullets = list(self.bullets())
         named = {word for words, _ in bullets for word in words}
         own = [w for w, names in USERS.items() if w in named and not names.isdisjoint(adapters)]
         words = {"", *own[:1]} if adapters else {"", *USUAL}
-        found = tuple(text for of, text in bullets if not words.isdisjoint(of))
-        return found or tuple(text for of, text in bullets if not of.isdisjoint(USUAL))
+        found = {n: text for n, (of, text) in enumerate(bullets) if not words.isdisjoint(of)}
+        usual = {n: text for n, (of, text) in enumerate(bullets) if not of.isdisjoint(USUAL)}
+        return found or usual
 
     def bullets(self) -> Iterator[tuple[frozenset[str], str]]:
         """Yield the bullets, each with the names of the libraries it applies to; empty = all."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.looks import AdapterReports
 from mothtrap.core.steps import Mode
@@ -174,13 +176,39 @@ class Window:
         wanted = (kind, statistic, mode)
         return next((m for m in self.matrices if (m.kind, m.statistic, m.mode) == wanted), None)
 
-    def seen(self, kind: type[FactT]) -> Iterator[FactT]:
-        """Yield the observations of one type, oldest first."""
+    def seen(self, kind: type[FactT], *, steps: int = 0) -> Iterator[FactT]:
+        """Return the observations of one type, oldest first.
+
+        Raises:
+            NotEnoughData: the run has fewer than `steps` steps.
+        """
+        if self.total_steps < steps:
+            few = f"needs {steps} steps, saw {self.total_steps}"
+            raise NotEnoughData(few if steps > 1 else "no step was recorded")
         by_type = self.once(_by_type)
         types = [own for own in by_type if issubclass(own, kind)]
         if len(types) == 1:
             return iter(by_type[types[0]])
         return (o for o in self.observations if isinstance(o, kind)) if types else iter(())
+
+    def latest(
+        self, kind: type[FactT], *, by: str | tuple[str, ...], steps: int = 1
+    ) -> list[FactT]:
+        """Return the newest observation of one type for each value of a field.
+
+        The list is in the order in which the values appeared. It is empty if nothing of this type
+        was observed, which is good news for some rules, and too little data for others.
+
+        Args:
+            kind: type of the observations.
+            by: name of the field, or names of several fields, e.g. `location`.
+            steps: number of steps that the run must have.
+
+        Raises:
+            NotEnoughData: the run has fewer than `steps` steps.
+        """
+        value = operator.attrgetter(*((by,) if isinstance(by, str) else by))
+        return list({value(one): one for one in self.seen(kind, steps=steps)}.values())
 
     @property
     def adapters(self) -> frozenset[str]:

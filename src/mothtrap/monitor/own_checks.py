@@ -16,9 +16,9 @@ from pathlib import PurePath
 import msgspec
 import numpy as np
 
+from mothtrap.core.checked_findings import findings_of
 from mothtrap.core.errors import CannotJudge
 from mothtrap.core.findings import Finding
-from mothtrap.core.found import findings_of
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.schedule import Schedule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -21,7 +21,8 @@ from mothtrap.core.facts.trees import (
     TableSeen,
     TreesGrown,
 )
-from mothtrap.core.findings import Finding
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Series, Window
@@ -115,26 +116,26 @@ def present(values: Floats) -> float:
     return float(np.median(values[-LATEST:]))
 
 
-def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None]) -> list[Finding]:
-    """Call `judge` for every training run, and report the worst finding.
+def judge_each(window: Window, judge: Callable[[Boosted], Found | None]) -> list[Found]:
+    """Call `judge` for every training run; return the worst finding, with the library's advice.
 
     Raises:
         CannotJudge: No training run could be evaluated; has the reason of the first run.
     """
-    found: list[Finding] = []
+    found: list[Found] = []
     reasons: list[CannotJudge] = []
     every = boosted(window)
     for one in every:
         try:
-            finding = judge(window.of_library(one.began.library), one)
+            finding = judge(one)
         except CannotJudge as reason:
             reasons.append(reason)
             continue
         if finding is not None:
-            found.append(finding)
+            found.append(replace(finding, library=one.began.library))
     if len(reasons) == len(every):
         raise reasons[0]
-    return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+    return sorted(found, key=lambda one: (Severity(one.severity or "warning").rank, one.step))[:1]
 
 
 def _boosted(window: Window) -> list[Boosted]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import AttentionAxis
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class AttentionOverBatch(Rule):
+@rule(
+    "STR725",
+    title="attention over the batch",
+    needs=[Need(facts=(AttentionAxis,))],
+    explains=(*UNLEARNED, "attention_collapse", "labels_unrelated", "overfit"),
+)
+def attention_over_batch(
+    window: Window, *, looks: int = threshold(3, unit="backward passes", source="chosen by hand")
+) -> Found | None:
     """The attention softmax runs over the batch or the heads.
 
     What it detects:
@@ -48,36 +53,16 @@ class AttentionOverBatch(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
-
-    code = "STR725"
-    title = "attention over the batch"
-    needs = (Need(facts=(AttentionAxis,)),)
-    explains = (*UNLEARNED, "attention_collapse", "labels_unrelated", "overfit")
-
-    looks: int = threshold(3, unit="backward passes", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report attention whose softmax runs over a wrong axis."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        seen = list(window.seen(AttentionAxis))
-        if len(seen) < self.looks:
-            return []
-        first, last = seen[0], seen[-1]
-        axis = "the heads" if first.axis else "the rows of the batch"
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                title="attention over the heads" if first.axis else "",
-                step=first.step,
-                last_step=last.step,
-                count=len(seen),
-                message=(
-                    f"the softmax of the attention scores of shape {last.shape} runs over axis "
-                    f"{first.axis}, {axis}, and not over the positions whose values are summed"
-                ),
-                evidence={"shape": list(last.shape), "axis": first.axis, "looks": len(seen)},
-                location=first.location,
-            )
-        ]
+    seen = list(window.seen(AttentionAxis, steps=looks))
+    if len(seen) < looks:
+        return None
+    first, last = seen[0], seen[-1]
+    axis = "the heads" if first.axis else "the rows of the batch"
+    return Found.of(
+        seen,
+        f"the softmax of the attention scores of shape {last.shape} runs over axis {first.axis}, "
+        f"{axis}, and not over the positions whose values are summed",
+        title="attention over the heads" if first.axis else "",
+        count=len(seen),
+        evidence={"shape": list(last.shape), "axis": first.axis, "looks": len(seen)},
+    )

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import EpochMetrics, WeightsAveraged
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class AveragedWeightsLag(Rule):
+@rule(
+    "OPT613",
+    title="averaged weights lag behind",
+    needs=[Need(facts=(WeightsAveraged,)), Need(facts=(EpochMetrics,), optional=True)],
+)
+def averaged_weights_lag(
+    window: Window, *, left: float = threshold(0.1, unit="of the average", source="chosen by hand")
+) -> Found | None:
     """The averaged weights at the end of `fit` are still mostly initial weights.
 
     What it detects:
@@ -44,35 +49,19 @@ class AveragedWeightsLag(Rule):
         Polyak, Juditsky 1992, Acceleration of stochastic approximation by averaging,
         https://doi.org/10.1137/0330046
     """
-
-    code = "OPT613"
-    title = "averaged weights lag behind"
-    needs = (Need(facts=(WeightsAveraged,)), Need(facts=(EpochMetrics,), optional=True))
-
-    left: float = threshold(0.1, unit="of the average", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the averaged weights of the latest training run."""
-        seen = list(window.seen(WeightsAveraged))
-        if not seen:
-            if any(window.seen(EpochMetrics)):
-                raise NotApplicable("no optimizer averages the weights")
-            raise NotEnoughData("no training run has ended")
-        last = seen[-1]
-        left = last.momentum**last.updates
-        if left <= self.left:
-            return []
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                step=last.step,
-                message=(
-                    f"at the end of `fit`, {left:.0%} of the averaged weights still comes from "
-                    f"the initial weights (limit {self.left:.0%}), after {last.updates} updates "
-                    f"with a momentum of {last.momentum:g}"
-                ),
-                evidence={"left": left, "limit": self.left, "momentum": last.momentum},
-                location=last.location,
-            )
-        ]
+    seen = list(window.seen(WeightsAveraged))
+    if not seen:
+        if any(window.seen(EpochMetrics)):
+            raise NotApplicable("no optimizer averages the weights")
+        raise NotEnoughData("no training run has ended")
+    last = seen[-1]
+    share = last.momentum**last.updates
+    if share <= left:
+        return None
+    return Found.of(
+        last,
+        f"at the end of `fit`, {share:.0%} of the averaged weights still comes from the initial "
+        f"weights (limit {left:.0%}), after {last.updates} updates with a momentum of "
+        f"{last.momentum:g}",
+        evidence={"left": share, "limit": left, "momentum": last.momentum},
+    )

@@ -7,17 +7,31 @@ from collections.abc import Sequence
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import SequenceAxes
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class BatchAsSequence(Rule):
+@rule(
+    "STR723",
+    needs=[Need(facts=(SequenceAxes,)), Need(facts=(LossCall,))],
+    explains=("loss_not_decreasing", "stuck_at_chance", "overfit"),
+)
+def batch_as_sequence(
+    window: Window,
+    *,
+    looks: int = threshold(
+        2, unit="steps", source="chosen by hand: sizes can agree once by chance"
+    ),
+    share: float = threshold(
+        0.75,
+        unit="of the observations",
+        source=("chosen by hand: some observations are from evaluations"),
+    ),
+) -> Found | None:
     """A recurrent or attention layer runs over the batch instead of the sequence.
 
     What it detects:
@@ -52,73 +66,47 @@ class BatchAsSequence(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
     """
-
-    code = "STR723"
-    needs = (Need(facts=(SequenceAxes,)), Need(facts=(LossCall,)))
-    explains = ("loss_not_decreasing", "stuck_at_chance", "overfit")
-
-    looks: int = threshold(2, unit="steps", source="chosen by hand: sizes can agree once by chance")
-    share: float = threshold(
-        0.75,
-        unit="of the observations",
-        source=("chosen by hand: some observations are from evaluations"),
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the axes of each module with the rows of the losses of the same step."""
-        seen: dict[str, list[SequenceAxes]] = {}
-        for axes in window.seen(SequenceAxes):
-            seen.setdefault(axes.module, []).append(axes)
-        if not seen:
-            raise NotApplicable("no recurrent or attention layer treats axis 0 as the sequence")
-        losses: dict[int, list[LossCall]] = {}
-        for call in window.seen(LossCall):
-            if call.mode is Mode.TRAIN:
-                losses.setdefault(call.step, []).append(call)
-        sequences = _next_tokens(window)
-        judged = {
-            module: [
-                _swapped(axes, losses.get(axes.step, ()), sequences)
-                for axes in every
-                if axes.step in losses or axes.samples or sequences
-            ]
-            for module, every in seen.items()
-        }
-        if all(len(verdicts) < self.looks for verdicts in judged.values()):
-            raise NotEnoughData(f"fewer than {self.looks} steps have both the loss and the module")
-        wrong = [
-            module
-            for module, found in judged.items()
-            if sum(found) >= max(self.looks, self.share * len(found))
+    seen: dict[str, list[SequenceAxes]] = {}
+    for axes in window.seen(SequenceAxes):
+        seen.setdefault(axes.module, []).append(axes)
+    if not seen:
+        raise NotApplicable("no recurrent or attention layer treats axis 0 as the sequence")
+    losses: dict[int, list[LossCall]] = {}
+    for call in window.seen(LossCall):
+        if call.mode is Mode.TRAIN:
+            losses.setdefault(call.step, []).append(call)
+    sequences = _next_tokens(window)
+    judged = {
+        module: [
+            _swapped(axes, losses.get(axes.step, ()), sequences)
+            for axes in every
+            if axes.step in losses or axes.samples or sequences
         ]
-        if not wrong:
-            return []
-        return [self._finding(window, seen[wrong[0]], wrong, following=sequences is not None)]
-
-    def _finding(
-        self, window: Window, seen: list[SequenceAxes], wrong: list[str], *, following: bool
-    ) -> Finding:
-        first = seen[0]
-        batch, length = first.shape[:2]
-        drawn = f"the loader drew {batch} samples for the batch"
-        source = drawn if first.samples == batch else f"the loss has {batch} rows"
-        if following:
-            source = f"the targets are the next tokens of {batch} sequences along axis 1"
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=first.step,
-            last_step=seen[-1].step,
-            count=len(seen),
-            layers=tuple(wrong[:10]),
-            message=(
-                f"{first.module} ({first.module_type}) treats axis 0 of its input of shape "
-                f"{first.shape} as the sequence, but {source}: it runs over the "
-                f"{batch} rows of the batch, and treats the {length} positions as separate examples"
-            ),
-            evidence={"shape": list(first.shape), "modules": len(wrong)},
-            location=first.location,
-        )
+        for module, every in seen.items()
+    }
+    if all(len(verdicts) < looks for verdicts in judged.values()):
+        raise NotEnoughData(f"fewer than {looks} steps have both the loss and the module")
+    wrong = [
+        module for module, found in judged.items() if sum(found) >= max(looks, share * len(found))
+    ]
+    if not wrong:
+        return None
+    first = seen[wrong[0]][0]
+    batch, length = first.shape[:2]
+    source = f"the loss has {batch} rows"
+    if sequences is not None:
+        source = f"the targets are the next tokens of {batch} sequences along axis 1"
+    elif first.samples == batch:
+        source = f"the loader drew {batch} samples for the batch"
+    return Found.of(
+        seen[wrong[0]],
+        f"{first.module} ({first.module_type}) treats axis 0 of its input of shape {first.shape} "
+        f"as the sequence, but {source}: it runs over the {batch} rows of the batch, and treats "
+        f"the {length} positions as separate examples",
+        count=len(seen[wrong[0]]),
+        layers=tuple(wrong[:10]),
+        evidence={"shape": list(first.shape), "modules": len(wrong)},
+    )
 
 
 def _next_tokens(window: Window) -> tuple[int, int] | None:

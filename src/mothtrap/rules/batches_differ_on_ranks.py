@@ -5,17 +5,25 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import world_size
 
 
-@frozen
-class BatchesDifferOnRanks(Rule):
+@rule(
+    "DST958",
+    title="batches differ on ranks",
+    needs=[Need(facts=(ReplicaBatch, WorkerStarted))],
+    compares=True,
+)
+def batches_differ_on_ranks(
+    window: Window,
+    *,
+    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: rules out chance"),
+) -> Found | None:
     """Ranks that each hold a part of one model get different batches.
 
     What it detects:
@@ -46,49 +54,32 @@ class BatchesDifferOnRanks(Rule):
     References:
         https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html
     """
-
-    code = "DST958"
-    title = "batches differ on ranks"
-    needs = (Need(facts=(ReplicaBatch, WorkerStarted)),)
-    compares = True
-
-    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: rules out chance")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the inputs of the ranks in each group, step by step."""
-        if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one rank")
-        groups: dict[tuple[int, int], dict[int, dict[int, ReplicaBatch]]] = {}
-        for part in (window, *window.peers):
-            for seen in part.seen(ReplicaBatch):
-                if seen.in_parts:
-                    own = groups.setdefault((seen.lowest, seen.size), {})
-                    own.setdefault(part.worker, {})[seen.step] = seen
-        if not groups and window.peers and window.total_steps > 1:
-            raise NotApplicable("no model is split across ranks by tensor parallelism")
-        whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
-        if not whole:
-            raise NotEnoughData("no step has a recorded batch from every rank")
-        found = [finding for own in whole if (finding := self._compared(window, own))]
-        return found[:1]
-
-    def _compared(self, window: Window, own: dict[int, dict[int, ReplicaBatch]]) -> Finding | None:
-        steps = sorted(set.intersection(*(set(batches) for batches in own.values())))
-        unequal = [s for s in steps if len({batches[s].digest for batches in own.values()}) > 1]
-        if len(unequal) < self.steps:
-            return None
-        before = [step for step in steps if step < unequal[0]]
-        return self.finding(
-            window,
-            severity=Severity.ERROR if len(before) >= self.steps else Severity.WARNING,
+    if not window.peers and world_size(window) < 2:
+        raise NotApplicable("the job has one rank")
+    groups: dict[tuple[int, int], dict[int, dict[int, ReplicaBatch]]] = {}
+    for part in (window, *window.peers):
+        for seen in part.seen(ReplicaBatch):
+            if seen.in_parts:
+                ranks = groups.setdefault((seen.lowest, seen.size), {})
+                ranks.setdefault(part.worker, {})[seen.step] = seen
+    if not groups and window.peers and window.total_steps > 1:
+        raise NotApplicable("no model is split across ranks by tensor parallelism")
+    whole = [ranks for (_, size), ranks in sorted(groups.items()) if len(ranks) == size]
+    if not whole:
+        raise NotEnoughData("no step has a recorded batch from every rank")
+    for ranks in whole:
+        shared = sorted(set.intersection(*(set(batches) for batches in ranks.values())))
+        unequal = [s for s in shared if len({batches[s].digest for batches in ranks.values()}) > 1]
+        if len(unequal) < steps:
+            continue
+        before = [step for step in shared if step < unequal[0]]
+        return Found.of(
+            [ranks[min(ranks)][step] for step in unequal],
+            f"{len(ranks)} ranks hold parts of one model, but its inputs differed between them in "
+            f"{len(unequal)} of {len(shared)} recorded steps",
+            severity="error" if len(before) >= steps else "warning",
             step=before[-1] + 1 if before else unequal[0],
-            last_step=unequal[-1],
-            count=len(unequal),
-            workers=tuple(sorted(own)),
-            message=(
-                f"{len(own)} ranks hold parts of one model, but its inputs differed between "
-                f"them in {len(unequal)} of {len(steps)} recorded steps"
-            ),
-            evidence={"workers": len(own), "steps": [*unequal[:16]]},
-            location=own[min(own)][unequal[0]].location,
+            workers=tuple(sorted(ranks)),
+            evidence={"workers": len(ranks), "steps": [*unequal[:16]]},
         )
+    return None

@@ -7,10 +7,10 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need, any_of
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present
@@ -21,8 +21,36 @@ FAR, FAR_RISE = 1.0, 0.5
 chosen by hand."""
 
 
-@frozen
-class BoostingRateTooHigh(Rule):
+@rule(
+    "TRE904",
+    needs=[
+        Need(facts=(BoostingBegan,)),
+        *any_of(Need(facts=(Evaluation,)), Need(scalars=("loss",))),
+        OF_BOOSTED,
+    ],
+    explains=(
+        *("stopped_too_late", "overfit", "overtraining", "loss_diverging"),
+        *("loss_not_decreasing", "loss_oscillating", "loss_spike", "leaf_explosion"),
+        "nothing_learned",
+    ),
+    passes=True,
+)
+def boosting_rate_too_high(
+    window: Window,
+    *,
+    rate: float = threshold(
+        0.7, unit="learning rate", source="chosen by hand: more than twice XGBoost's default of 0.3"
+    ),
+    certain: float = threshold(
+        2.0,
+        unit="learning rate",
+        source="Friedman 2001: above it, squared errors grow with every tree",
+    ),
+    rounds: int = threshold(20, unit="rounds", source="chosen by hand"),
+    begin: int = threshold(3, unit="first rounds", source="chosen by hand"),
+    early: float = threshold(0.05, unit="of the rounds", source="chosen by hand"),
+    rise: float = threshold(0.05, unit="of the best evaluation loss", source="chosen by hand"),
+) -> list[Found]:
     """Each tree corrects so much that the sum of trees overshoots.
 
     What it detects:
@@ -65,101 +93,68 @@ class BoostingRateTooHigh(Rule):
         https://doi.org/10.1214/aos/1013203451
     """
 
-    code = "TRE904"
-    needs = (
-        Need(facts=(BoostingBegan,)),
-        *any_of(Need(facts=(Evaluation,)), Need(scalars=("loss",))),
-        OF_BOOSTED,
-    )
-    explains = (
-        *("stopped_too_late", "overfit", "overtraining", "loss_diverging"),
-        *("loss_not_decreasing", "loss_oscillating", "loss_spike", "leaf_explosion"),
-        "nothing_learned",
-    )
-    passes = True
-
-    rate: float = threshold(
-        0.7, unit="learning rate", source="chosen by hand: more than twice XGBoost's default of 0.3"
-    )
-    certain: float = threshold(
-        2.0,
-        unit="learning rate",
-        source="Friedman 2001: above it, squared errors grow with every tree",
-    )
-    rounds: int = threshold(20, unit="rounds", source="chosen by hand")
-    begin: int = threshold(3, unit="first rounds", source="chosen by hand")
-    early: float = threshold(0.05, unit="of the rounds", source="chosen by hand")
-    rise: float = threshold(0.05, unit="of the best evaluation loss", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
-        rate = one.began.learning_rate
-        if rate is None:
+    def judge(one: Boosted) -> Found | None:
+        began = one.began
+        used = began.learning_rate
+        if used is None:
             raise NotApplicable("the model has no trees, or its learning rate is unknown")
-        if rate > self.certain:
-            return self._certain(window, one, rate)
+        if used > certain:
+            return Found.of(
+                began,
+                f"the learning rate is {used:.3g} (limit {certain:g}): each tree corrects "
+                f"{used:.3g} times the remaining error",
+                severity="error",
+                evidence={"value": used, "limit": certain, "fit": began.fit},
+            )
         if one.loss is None and one.judged is None:
             raise NotApplicable("no evals were passed, so no metric is computed")
-        rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
-        if rounds < self.rounds and not _stopped_at_once(one, rate):
-            raise NotEnoughData(f"needs {self.rounds} rounds, saw {rounds}")
-        if rate < self.rate:
+        seen = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
+        if seen < rounds and not _stopped_at_once(one, used):
+            raise NotEnoughData(f"needs {rounds} rounds, saw {seen}")
+        if used < rate:
             return None
-        words, severity = self._overshoots(one, rate)
+        words, severity = _overshoots(one, used, begin, early, rise)
         if not words:
             return None
-        return self.finding(
-            window,
+        return Found.of(
+            began,
+            f"with a learning rate of {used:.3g} (limit {rate:g}) {words}",
             severity=severity,
-            step=one.began.step,
-            message=f"with a learning rate of {rate:.3g} (limit {self.rate:g}) {words}",
-            evidence={"value": rate, "limit": self.rate, "fit": one.began.fit},
-            location=one.began.location,
+            evidence={"value": used, "limit": rate, "fit": began.fit},
         )
 
-    def _certain(self, window: Window, one: Boosted, rate: float) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=one.began.step,
-            message=(
-                f"the learning rate is {rate:.3g} (limit {self.certain:g}): each tree corrects "
-                f"{rate:.3g} times the remaining error"
-            ),
-            evidence={"value": rate, "limit": self.certain, "fit": one.began.fit},
-            location=one.began.location,
-        )
+    return judge_each(window, judge)
 
-    def _overshoots(self, one: Boosted, rate: float) -> tuple[str, Severity]:
-        """Return the evidence of overshooting trees, and its severity."""
-        if one.loss is not None:
-            loss_S = one.loss.early_S if len(one.loss.early_S) else one.loss.values_S
-            first, last = float(loss_S[0]), present(one.loss.values_S)
-            if not np.isfinite(last) or last > first > 0:
-                return f"the training loss went from {first:.4g} to {last:.4g}", Severity.ERROR
-            rises = np.flatnonzero(np.diff(loss_S[: self.begin + 1]) > 0)
-            if len(rises):
-                return (
-                    f"the training loss rose in round {int(rises[0]) + 1}, from "
-                    f"{loss_S[rises[0]]:.4g} to {loss_S[rises[0] + 1]:.4g}",
-                    Severity.WARNING,
-                )
-        judged = one.judged
-        if judged is not None:
-            took, after = since_best(one, judged)
-            best, last = judged.last.best, present(judged.value_E)
-            risen = (last - best) / abs(best) if best else 0.0
-            at_once = took <= max(1.0, self.early * (took + after)) and risen > self.rise
-            if at_once or (rate >= FAR and risen > FAR_RISE):
-                return (
-                    f"{judged.last.operation} of {judged.last.site} was best after {took} of "
-                    f"{took + after} rounds ({best:.4g}), and is now {last:.4g}",
-                    Severity.WARNING,
-                )
-        return "", Severity.WARNING
+
+def _overshoots(
+    one: Boosted, rate: float, begin: int, early: float, rise: float
+) -> tuple[str, Severity]:
+    """Return the evidence of overshooting trees, and its severity."""
+    if one.loss is not None:
+        loss_S = one.loss.early_S if len(one.loss.early_S) else one.loss.values_S
+        first, last = float(loss_S[0]), present(one.loss.values_S)
+        if not np.isfinite(last) or last > first > 0:
+            return f"the training loss went from {first:.4g} to {last:.4g}", Severity.ERROR
+        rises = np.flatnonzero(np.diff(loss_S[: begin + 1]) > 0)
+        if len(rises):
+            return (
+                f"the training loss rose in round {int(rises[0]) + 1}, from "
+                f"{loss_S[rises[0]]:.4g} to {loss_S[rises[0] + 1]:.4g}",
+                Severity.WARNING,
+            )
+    judged = one.judged
+    if judged is not None:
+        took, after = since_best(one, judged)
+        best, last = judged.last.best, present(judged.value_E)
+        risen = (last - best) / abs(best) if best else 0.0
+        at_once = took <= max(1.0, early * (took + after)) and risen > rise
+        if at_once or (rate >= FAR and risen > FAR_RISE):
+            return (
+                f"{judged.last.operation} of {judged.last.site} was best after {took} of "
+                f"{took + after} rounds ({best:.4g}), and is now {last:.4g}",
+                Severity.WARNING,
+            )
+    return "", Severity.WARNING
 
 
 def _stopped_at_once(one: Boosted, rate: float) -> bool:

@@ -6,17 +6,30 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class BoostingRateTooLow(Rule):
+@rule(
+    "TRE910",
+    needs=[Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED],
+    explains=("loss_not_decreasing", "class_imbalance", "unscaled_weights", "nothing_learned"),
+)
+def boosting_rate_too_low(
+    window: Window,
+    *,
+    rounds: int = threshold(20, unit="rounds", source="chosen by hand"),
+    reach: float = threshold(
+        1.5, unit="rate times rounds", source=("chosen by hand: at 1.5, 22 % of the error remains")
+    ),
+    still: float = threshold(
+        0.3, unit="of the decrease of the loss in the first quarter", source="chosen by hand"
+    ),
+) -> list[Found]:
     """Boosting ends long before the loss levels off.
 
     What it detects:
@@ -50,71 +63,50 @@ class BoostingRateTooLow(Rule):
         https://doi.org/10.1214/aos/1013203451
     """
 
-    code = "TRE910"
-    needs = (Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED)
-    explains = (
-        "loss_not_decreasing",
-        "class_imbalance",
-        "unscaled_weights",
-        "nothing_learned",
-    )
-    rounds: int = threshold(20, unit="rounds", source="chosen by hand")
-    reach: float = threshold(
-        1.5, unit="rate times rounds", source=("chosen by hand: at 1.5, 22 % of the error remains")
-    )
-    still: float = threshold(
-        0.3, unit="of the decrease of the loss in the first quarter", source="chosen by hand"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         began, ended = one.began, one.ended
         if began.learning_rate is None:
             raise NotApplicable("the learning rate is unknown, or the model has no trees")
         if ended is None:
             raise NotEnoughData("training has not ended")
-        reach = began.learning_rate * ended.rounds
+        reached = began.learning_rate * ended.rounds
         stopped = began.stops_after is not None and ended.rounds < began.rounds_asked
-        if stopped or reach >= self.reach or began.rounds_before:
+        if stopped or reached >= reach or began.rounds_before:
             return None
-        name, curve = self._curve(one)
+        name, curve = _curve(one)
         quarter = max(1, len(curve) // 4)
         if len(curve) < 4:
             raise NotEnoughData("needs at least 4 values of a loss")
         first, late = curve[0] - curve[quarter], curve[-1 - quarter] - curve[-1]
-        if not first > 0 or not late > self.still * first:
+        if not first > 0 or not late > still * first:
             return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING if ended.rounds >= self.rounds else Severity.INFO,
-            step=began.step,
-            last_step=ended.step,
-            message=(
-                f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
-                f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
-                f"{curve[-1]:.4g} (rate times rounds is {reach:.3g}, limit {self.reach:g})"
-            ),
+        return Found.of(
+            [began, ended],
+            f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
+            f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
+            f"{curve[-1]:.4g} (rate times rounds is {reached:.3g}, limit {reach:g})",
+            severity="warning" if ended.rounds >= rounds else "info",
+            count=1,
             evidence={
-                "value": reach,
-                "limit": self.reach,
+                "value": reached,
+                "limit": reach,
                 "rate": began.learning_rate,
                 "rounds": ended.rounds,
                 "fit": began.fit,
             },
-            location=began.location,
         )
 
-    def _curve(self, one: Boosted) -> tuple[str, Floats]:
-        """Return the name and the values of the loss that measures progress."""
-        judged = one.judged
-        if judged is not None:
-            values = judged.value_E
-            if judged.last.number + 1 > len(values):
-                values = np.append([judged.last.first], values)
-            return f"{judged.last.operation} of {judged.last.site}", values
-        if one.loss is None or not len(one.loss):
-            raise NotApplicable("no evals were passed, so no metric is computed")
-        return "the training loss", one.loss.values_S
+    return judge_each(window, judge)
+
+
+def _curve(one: Boosted) -> tuple[str, Floats]:
+    """Return the name and the values of the loss that measures progress."""
+    judged = one.judged
+    if judged is not None:
+        values = judged.value_E
+        if judged.last.number + 1 > len(values):
+            values = np.append([judged.last.first], values)
+        return f"{judged.last.operation} of {judged.last.site}", values
+    if one.loss is None or not len(one.loss):
+        raise NotApplicable("no evals were passed, so no metric is computed")
+    return "the training loss", one.loss.values_S

@@ -6,17 +6,26 @@ import math
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded, GradientsGiven
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class BoostingStartsFarOff(Rule):
+@rule(
+    "TRE919",
+    needs=[Need(facts=(BoostingBegan, BoostingEnded, GradientsGiven)), OF_BOOSTED],
+    explains=("boosting_rate_too_low", "nothing_learned", "tree_not_growing", "useless_features"),
+)
+def boosting_starts_far_off(
+    window: Window,
+    *,
+    far: float = threshold(3.0, unit="times the spread of the rows", source="chosen by hand"),
+    one_sided: float = threshold(0.99, unit="of the rows", source="chosen by hand"),
+    wasted: float = threshold(0.3, unit="of the rounds", source="chosen by hand"),
+) -> list[Found]:
     """Boosting with a custom objective begins far from the labels.
 
     What it detects:
@@ -50,19 +59,7 @@ class BoostingStartsFarOff(Rule):
         XGBoost, Intercept, https://xgboost.readthedocs.io/en/stable/tutorials/intercept.html
     """
 
-    code = "TRE919"
-    needs = (Need(facts=(BoostingBegan, BoostingEnded, GradientsGiven)), OF_BOOSTED)
-    explains = ("boosting_rate_too_low", "nothing_learned", "tree_not_growing", "useless_features")
-
-    far: float = threshold(3.0, unit="times the spread of the rows", source="chosen by hand")
-    one_sided: float = threshold(0.99, unit="of the rows", source="chosen by hand")
-    wasted: float = threshold(0.3, unit="of the rounds", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         seen, rate = one.gradients, one.began.learning_rate
         if seen is None:
             raise NotApplicable("the objective is built into the library")
@@ -71,29 +68,27 @@ class BoostingStartsFarOff(Rule):
         if one.ended is None:
             raise NotEnoughData("training has not ended")
         distance = abs(seen.shift) / seen.shift_spread
-        if distance < self.far or seen.one_sided < self.one_sided or one.began.rounds_before:
+        if distance < far or seen.one_sided < one_sided or one.began.rounds_before:
             return None
         rounds = max(1, one.ended.rounds)
         needed = math.ceil(math.log(distance) / -math.log1p(-rate)) if rate < 1 else 1
-        if needed <= self.wasted * rounds:
+        if needed <= wasted * rounds:
             return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING if needed > rounds else Severity.INFO,
-            step=one.began.step,
+        return Found.of(
+            one.began,
+            f"the first predictions are {abs(seen.shift):.3g} too "
+            f"{'low' if seen.shift > 0 else 'high'} for the median row, {distance:.2g} times the "
+            f"spread of the rows (limit {far:g}). At a learning rate of {rate:g}, closing this gap "
+            f"alone takes {needed} rounds; this run has {rounds}",
+            severity="warning" if needed > rounds else "info",
             last_step=one.ended.step,
-            message=(
-                f"the first predictions are {abs(seen.shift):.3g} too "
-                f"{'low' if seen.shift > 0 else 'high'} for the median row, {distance:.2g} times "
-                f"the spread of the rows (limit {self.far:g}). At a learning rate of {rate:g}, "
-                f"closing this gap alone takes {needed} rounds; this run has {rounds}"
-            ),
             evidence={
                 "value": distance,
-                "limit": self.far,
+                "limit": far,
                 "needed": needed,
                 "rounds": rounds,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
+
+    return judge_each(window, judge)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.compiling import HostCallback
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 
-@frozen
-class CallbackInStep(Rule):
+@rule("RUN920", severity="info", needs=[Need(facts=(HostCallback,))])
+def callback_in_step(window: Window) -> Found | None:
     """A compiled step calls back into Python.
 
     What it detects:
@@ -39,30 +37,12 @@ class CallbackInStep(Rule):
     References:
         https://docs.jax.dev/en/latest/external-callbacks.html
     """
-
-    code = "RUN920"
-    needs = (Need(facts=(HostCallback,)),)
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report the first compiled step with a callback."""
-        if not len(window.steps_S):
-            raise NotEnoughData("no step was recorded")
-        seen = list(window.seen(HostCallback))
-        if not seen:
-            return []
-        first = seen[0]
-        return [
-            self.finding(
-                window,
-                severity=Severity.INFO,
-                step=first.step,
-                last_step=first.step,
-                count=1,
-                message=(
-                    f"the compiled step `{first.function}` calls back into Python in every step, "
-                    f"through {', '.join(first.callbacks[:3])}"
-                ),
-                evidence={"function": first.function},
-                location=first.location,
-            )
-        ]
+    first = next(window.seen(HostCallback, steps=1), None)
+    if first is None:
+        return None
+    return Found.of(
+        first,
+        f"the compiled step `{first.function}` calls back into Python in every step, through "
+        f"{', '.join(first.callbacks[:3])}",
+        evidence={"function": first.function},
+    )

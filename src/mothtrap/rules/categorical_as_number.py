@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class CategoricalAsNumber(Rule):
+@rule(
+    "TRE911",
+    title="categories coded as numbers",
+    needs=[Need(facts=(BoostingBegan, ColumnsSeen)), OF_BOOSTED],
+    explains=("stopped_too_late", "overfit", "leaf_explosion"),
+)
+def categorical_as_number(
+    window: Window, *, rows: int = threshold(100, unit="rows", source="chosen by hand")
+) -> list[Found]:
     """Categories are passed as numbers.
 
     What it detects:
@@ -52,36 +58,23 @@ class CategoricalAsNumber(Rule):
         von Neumann 1941, https://doi.org/10.1214/aoms/1177731677
     """
 
-    code = "TRE911"
-    title = "categories coded as numbers"
-    needs = (Need(facts=(BoostingBegan, ColumnsSeen)), OF_BOOSTED)
-    explains = ("stopped_too_late", "overfit", "leaf_explosion")
-    rows: int = threshold(100, unit="rows", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         if one.columns is None:
             raise NotEnoughData("the columns were not inspected")
-        if one.columns.looked_at < self.rows:
-            raise NotEnoughData(f"needs {self.rows} rows, saw {one.columns.looked_at}")
+        if one.columns.looked_at < rows:
+            raise NotEnoughData(f"needs {rows} rows, saw {one.columns.looked_at}")
         codes = one.columns.codes
         if not codes:
             return None
         several = len(codes) > 1
         more = f" and {len(codes) - 1} more" if several else ""
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
+        return Found.of(
+            one.began,
+            f"{codes[0]}{more} {'look' if several else 'looks'} like category codes without an "
+            f"order, but {'are' if several else 'is'} passed as "
+            f"{'numeric columns' if several else 'a numeric column'}",
             layers=codes[:1],
-            message=(
-                f"{codes[0]}{more} {'look' if several else 'looks'} like category codes without an "
-                f"order, but {'are' if several else 'is'} passed as "
-                f"{'numeric columns' if several else 'a numeric column'}"
-            ),
             evidence={"columns": ", ".join(codes), "fit": one.began.fit},
-            location=one.began.location,
         )
+
+    return judge_each(window, judge)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class ConstantPrediction(Rule):
+@rule("EST952", needs=[Need(facts=(EstimatorFitted,))], explains=("too_few_passes",))
+def constant_prediction(
+    window: Window,
+    *,
+    share: float = threshold(0.999, unit="of the rows", source="chosen by hand"),
+    others: float = threshold(0.05, unit="of the labels", source="chosen by hand"),
+    spread: float = threshold(
+        0.01, unit="of the standard deviation of the labels", source="chosen by hand"
+    ),
+    rows: int = threshold(50, unit="rows", source="chosen by hand"),
+) -> Found | None:
     """A fitted estimator predicts the same value for every row.
 
     What it detects:
@@ -45,53 +53,38 @@ class ConstantPrediction(Rule):
         LeCun, Bottou, Orr, Müller 1998, Efficient BackProp,
         http://yann.lecun.com/exdb/publis/pdf/lecun-98b.pdf
     """
-
-    code = "EST952"
-    needs = (Need(facts=(EstimatorFitted,)),)
-    explains = ("too_few_passes",)
-
-    share: float = threshold(0.999, unit="of the rows", source="chosen by hand")
-    others: float = threshold(0.05, unit="of the labels", source="chosen by hand")
-    spread: float = threshold(
-        0.01, unit="of the standard deviation of the labels", source="chosen by hand"
-    )
-    rows: int = threshold(50, unit="rows", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the latest fit of each estimator."""
-        latest = {one.fit: one for one in window.seen(EstimatorFitted)}
-        judged = [one for one in latest.values() if one.judged >= self.rows]
-        if not judged:
-            raise NotEnoughData(f"no finished fit has predictions for {self.rows} rows")
-        return [found for one in judged if (found := self._judge(window, one)) is not None][:1]
-
-    def _judge(self, window: Window, one: EstimatorFitted) -> Finding | None:
-        words = self._words(one)
-        if not words:
-            return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.step,
-            message=f"{one.estimator} {words}",
-            evidence={"rows": one.judged, "fit": one.fit},
-            location=one.location,
-        )
-
-    def _words(self, one: EstimatorFitted) -> str:
-        if one.predicted_counts and one.label_counts:
-            top, labels = max(one.predicted_counts), sum(one.label_counts)
-            others = 1 - max(one.label_counts) / labels if labels else 0.0
-            if top >= self.share * one.judged and others >= self.others:
-                number = one.predicted_counts.index(top)
-                return (
-                    f"predicts class {number} for all {one.judged} training rows, although "
-                    f"{others:.0%} of them belong to other classes"
-                )
-        spread = one.predicted_std
-        if spread is not None and one.label_std and spread < self.spread * one.label_std:
-            return (
-                f"predicts nearly the same value for all {one.judged} training rows: standard "
-                f"deviation {spread:.2g}, labels {one.label_std:.2g}"
+    latest = window.latest(EstimatorFitted, by="fit", steps=0)
+    judged = [one for one in latest if one.judged >= rows]
+    if not judged:
+        raise NotEnoughData(f"no finished fit has predictions for {rows} rows")
+    for one in judged:
+        words = _one_class(one, share, others) or _one_value(one, spread)
+        if words:
+            return Found.of(
+                one, f"{one.estimator} {words}", evidence={"rows": one.judged, "fit": one.fit}
             )
+    return None
+
+
+def _one_class(one: EstimatorFitted, share: float, others: float) -> str:
+    if not (one.predicted_counts and one.label_counts):
         return ""
+    top, labels = max(one.predicted_counts), sum(one.label_counts)
+    wrong = 1 - max(one.label_counts) / labels if labels else 0.0
+    if top < share * one.judged or wrong < others:
+        return ""
+    return (
+        f"predicts class {one.predicted_counts.index(top)} for all {one.judged} training rows, "
+        f"although {wrong:.0%} of them belong to other classes"
+    )
+
+
+def _one_value(one: EstimatorFitted, spread: float) -> str:
+    if one.predicted_std is None or not one.label_std:
+        return ""
+    if one.predicted_std >= spread * one.label_std:
+        return ""
+    return (
+        f"predicts nearly the same value for all {one.judged} training rows: standard deviation "
+        f"{one.predicted_std:.2g}, labels {one.label_std:.2g}"
+    )

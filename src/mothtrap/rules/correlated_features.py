@@ -6,10 +6,9 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
@@ -18,8 +17,15 @@ MAX_PAIRS = 5
 """Most pairs that a message names."""
 
 
-@frozen
-class CorrelatedFeatures(Rule):
+@rule("DAT513", severity="info", needs=[Need(facts=(DataTaken,))])
+def correlated_features(
+    window: Window,
+    *,
+    correlation: float = threshold(
+        0.999, unit="absolute correlation", source="chosen by hand: only copies reach it"
+    ),
+    looks: int = threshold(3, unit="different batches", source="chosen by hand"),
+) -> Found | None:
     """Features of a table duplicate each other.
 
     What it detects:
@@ -51,57 +57,36 @@ class CorrelatedFeatures(Rule):
         Hastie, Tibshirani, Friedman 2009, The Elements of Statistical Learning, section
         3.3, https://hastie.su.domains/ElemStatLearn
     """
-
-    code = "DAT513"
-    needs = (Need(facts=(DataTaken,)),)
-
-    correlation: float = threshold(
-        0.999, unit="absolute correlation", source="chosen by hand: only copies reach it"
-    )
-    looks: int = threshold(3, unit="different batches", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Find pairs of features in the input of every first layer."""
-        taken = tables_by_layer(window)
-        compared = {
-            layer: told
-            for layer, looks in taken.items()
-            if (told := [look for look in looks if look.partners])
-        }
-        if not compared:
-            if window.total_steps < self.looks:
-                raise NotEnoughData("no layer that receives input data was observed")
-            raise NotApplicable("no layer receives a table with few enough float features")
-        if max(len(looks) for looks in compared.values()) < self.looks:
-            raise NotEnoughData(f"fewer than {self.looks} batches were observed")
-        found = [self._judge(window, looks) for looks in compared.values()]
-        return [finding for finding in found if finding][:1]
-
-    def _judge(self, window: Window, looks: list[DataTaken]) -> Finding | None:
-        if len(looks) < self.looks:
-            return None
-        std_F, ties_F = pooled_features(looks)
+    compared = {
+        layer: told
+        for layer, every in tables_by_layer(window).items()
+        if (told := [look for look in every if look.partners])
+    }
+    if not compared:
+        if window.total_steps < looks:
+            raise NotEnoughData("no layer that receives input data was observed")
+        raise NotApplicable("no layer receives a table with few enough float features")
+    enough = [told for told in compared.values() if len(told) >= looks]
+    if not enough:
+        raise NotEnoughData(f"fewer than {looks} batches were observed")
+    for told in enough:
+        std_F, ties_F = pooled_features(told)
         usable_F = (std_F > 0) & (ties_F < MOSTLY_ONE_VALUE)
-        partner_LF = np.array([look.partners for look in looks])
+        partner_LF = np.array([look.partners for look in told])
         same_F = (partner_LF == partner_LF[0]).all(axis=0)
-        tight_F = np.array([look.correlations for look in looks]).min(axis=0) >= self.correlation
+        tight_F = np.array([look.correlations for look in told]).min(axis=0) >= correlation
         repeated = np.flatnonzero(same_F & tight_F & usable_F & usable_F[partner_LF[0]])
         if not len(repeated):
-            return None
+            continue
         pairs = [f"{int(partner_LF[0][place])} and {int(place)}" for place in repeated]
         more = f" and {len(pairs) - MAX_PAIRS} more" if len(pairs) > MAX_PAIRS else ""
-        last = looks[-1]
-        return self.finding(
-            window,
-            severity=Severity.INFO,
-            step=looks[0].step,
-            last_step=last.step,
-            count=len(looks),
-            layers=(last.layer,),
-            message=(
-                f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), these "
-                f"pairs duplicate each other: {', '.join(pairs[:MAX_PAIRS])}{more}"
-            ),
-            evidence={"pairs": len(pairs), "limit": self.correlation},
+        last = told[-1]
+        return Found.of(
+            told,
+            f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), these pairs "
+            f"duplicate each other: {', '.join(pairs[:MAX_PAIRS])}{more}",
+            count=len(told),
+            evidence={"pairs": len(pairs), "limit": correlation},
             location=last.location,
         )
+    return None

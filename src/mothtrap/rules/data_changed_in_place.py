@@ -4,17 +4,41 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsRescaled
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 
 
-@frozen
-class DataChangedInPlace(Rule):
+@rule(
+    "DAT519",
+    title="data changed in place",
+    severity="error",
+    needs=[Need(facts=(RowsRescaled,)), Need(facts=(LoaderBegan,), optional=True)],
+    explains=(
+        *NOT_FINITE,
+        *UNLEARNED,
+        "activation_growth",
+        "dead_units",
+        "exploding_gradient",
+        "gradient_spike",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_oscillating",
+        "loss_spike",
+        "nothing_learned",
+        "overfit",
+        "overtraining",
+        "saturated_activation",
+        "train_eval_shift",
+        "unnormalized_input",
+        "vanishing_gradient",
+        "weight_growth",
+    ),
+)
+def data_changed_in_place(window: Window) -> Found | None:
     """The stored data change in place in every epoch.
 
     What it detects:
@@ -46,57 +70,24 @@ class DataChangedInPlace(Rule):
     References:
         PyTorch, in-place operations, https://docs.pytorch.org/docs/stable/notes/autograd.html
     """
-
-    code = "DAT519"
-    title = "data changed in place"
-    needs = (Need(facts=(RowsRescaled,)), Need(facts=(LoaderBegan,), optional=True))
-    explains = (
-        *NOT_FINITE,
-        *UNLEARNED,
-        "activation_growth",
-        "dead_units",
-        "exploding_gradient",
-        "gradient_spike",
-        "learning_rate_too_high",
-        "loss_diverging",
-        "loss_oscillating",
-        "loss_spike",
-        "nothing_learned",
-        "overfit",
-        "overtraining",
-        "saturated_activation",
-        "train_eval_shift",
-        "unnormalized_input",
-        "vanishing_gradient",
-        "weight_growth",
+    found = sorted(window.seen(RowsRescaled), key=lambda one: (one.evaluates, one.step))
+    if not found:
+        raise NotEnoughData("no loader drew the same samples in three epochs")
+    first = found[0]
+    others = ", ".join(one.loader for one in found[1:])
+    also = f"; so do the samples of {others}" if others else ""
+    return Found.of(
+        first,
+        f"the samples of {first.loader} change in place in every epoch: tensor {first.tensor} is "
+        f"multiplied by {first.scale:.3g} each time ({first.samples} samples compared, up to epoch "
+        f"{first.passes}){also}",
+        step=min(one.first_step for one in found),
+        last_step=max(one.step for one in found),
+        evidence={
+            "scale": first.scale,
+            "offset": first.offset,
+            "samples": first.samples,
+            "passes": first.passes,
+        },
+        mode=(Mode.EVAL if first.evaluates else Mode.TRAIN).value,
     )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report the training loader first."""
-        found = sorted(window.seen(RowsRescaled), key=lambda one: (one.evaluates, one.step))
-        if not found:
-            raise NotEnoughData("no loader drew the same samples in three epochs")
-        first = found[0]
-        others = ", ".join(one.loader for one in found[1:])
-        also = f"; so do the samples of {others}" if others else ""
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=min(one.first_step for one in found),
-                last_step=max(one.step for one in found),
-                message=(
-                    f"the samples of {first.loader} change in place in every epoch: tensor "
-                    f"{first.tensor} is multiplied by {first.scale:.3g} each time "
-                    f"({first.samples} samples compared, up to epoch {first.passes}){also}"
-                ),
-                evidence={
-                    "scale": first.scale,
-                    "offset": first.offset,
-                    "samples": first.samples,
-                    "passes": first.passes,
-                },
-                location=first.location,
-                mode=(Mode.EVAL if first.evaluates else Mode.TRAIN).value,
-            )
-        ]

@@ -5,16 +5,21 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import differences, digests_of
 
 
-@frozen
-class DdpBypassed(Rule):
+@rule(
+    "STR711",
+    title="DDP bypassed",
+    needs=[Need(facts=(WrapperBypassed, ReplicaDigests, WorkerStarted))],
+    explains=("ranks_diverge",),
+    compares=True,
+)
+def ddp_bypassed(window: Window) -> Found | None:
     """A model wrapped in `DistributedDataParallel` trains without the wrapper.
 
     What it detects:
@@ -47,55 +52,37 @@ class DdpBypassed(Rule):
     References:
         https://docs.pytorch.org/docs/stable/notes/ddp.html
     """
-
-    code = "STR711"
-    title = "DDP bypassed"
-    needs = (Need(facts=(WrapperBypassed, ReplicaDigests, WorkerStarted)),)
-    explains = ("ranks_diverge",)
-    compares = True
-
-    def check(self, window: Window) -> list[Finding]:
-        """Find steps without the wrapper on any rank."""
-        windows = (window, *window.peers)
-        sizes = [start.world_size for part in windows for start in part.seen(WorkerStarted)]
-        if not sizes:
-            raise NotEnoughData("no rank has reported the number of ranks")
-        if max(sizes) < 2:
-            raise NotApplicable("the job has one rank")
-        bypassed = {
-            part.worker: seen for part in windows if (seen := tuple(part.seen(WrapperBypassed)))
-        }
-        return [self._finding(window, bypassed)] if bypassed else []
-
-    def _finding(self, window: Window, bypassed: dict[int, tuple[WrapperBypassed, ...]]) -> Finding:
-        first = min((seen[0] for seen in bypassed.values()), key=lambda seen: seen.step)
-        latest = max((seen[-1] for seen in bypassed.values()), key=lambda seen: seen.steps)
-        digests = digests_of(window)
-        differ = len(digests) > 1 and bool(differences(digests).steps)
-        if first.called:
-            what = f"{first.called} was called directly instead of through its {first.wrapper}"
-        else:
-            what = f"every forward call of the {first.wrapper} ran under no_sync()"
-        effect = (
-            "and the parameters of the ranks differ"
-            if differ
-            else "so the wrapper did not average gradients"
-        )
-        fixes = self.fixes(window)
-        return self.finding(
-            window,
-            severity=Severity.ERROR if differ else Severity.WARNING,
-            step=first.step,
-            last_step=latest.step,
-            count=latest.steps,
-            layers=(first.called,) if first.called else (),
-            workers=tuple(sorted(bypassed)),
-            message=f"{what}, {effect}",
-            evidence={
-                "steps": latest.steps,
-                "world_size": first.world_size,
-                "parameters_differ": differ if len(digests) > 1 else None,
-            },
-            location=first.location,
-            fixes=fixes if first.called else (fixes[2], *fixes[:2]),
-        )
+    windows = (window, *window.peers)
+    sizes = [start.world_size for part in windows for start in part.seen(WorkerStarted)]
+    if not sizes:
+        raise NotEnoughData("no rank has reported the number of ranks")
+    if max(sizes) < 2:
+        raise NotApplicable("the job has one rank")
+    bypassed = {part.worker: seen for part in windows if (seen := [*part.seen(WrapperBypassed)])}
+    if not bypassed:
+        return None
+    first = min((seen[0] for seen in bypassed.values()), key=lambda seen: seen.step)
+    latest = max((seen[-1] for seen in bypassed.values()), key=lambda seen: seen.steps)
+    digests = digests_of(window)
+    differ = len(digests) > 1 and bool(differences(digests).steps)
+    what = f"every forward call of the {first.wrapper} ran under no_sync()"
+    if first.called:
+        what = f"{first.called} was called directly instead of through its {first.wrapper}"
+    effect = "so the wrapper did not average gradients"
+    if differ:
+        effect = "and the parameters of the ranks differ"
+    return Found.of(
+        first,
+        f"{what}, {effect}",
+        severity="error" if differ else "warning",
+        last_step=latest.step,
+        count=latest.steps,
+        layers=(first.called,) if first.called else (),
+        workers=tuple(sorted(bypassed)),
+        evidence={
+            "steps": latest.steps,
+            "world_size": first.world_size,
+            "parameters_differ": differ if len(digests) > 1 else None,
+        },
+        fixes=None if first.called else (2, 0, 1),
+    )

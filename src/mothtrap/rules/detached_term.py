@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import DetachedTerm, LossSeries
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
@@ -15,8 +13,15 @@ GRADIENT_PENALTIES = ("gradient", "grad_pen", "gradpen")
 """Parts of names of gradient penalties; `gp` is a whole word of others."""
 
 
-@frozen
-class DetachedTermOfLoss(Rule):
+@rule(
+    "LOS415",
+    title="a loss term trains nothing",
+    needs=[Need(facts=(DetachedTerm,)), Need(facts=(LossSeries,), optional=True)],
+    explains=("constant_output", "weight_growth", "activation_growth", "loss_not_decreasing"),
+)
+def detached_term(
+    window: Window, *, looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+) -> Found | None:
     """A term of the loss trains nothing.
 
     What it detects:
@@ -49,56 +54,37 @@ class DetachedTermOfLoss(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html
     """
-
-    code = "LOS415"
-    title = "a loss term trains nothing"
-    needs = (Need(facts=(DetachedTerm,)), Need(facts=(LossSeries,), optional=True))
-    explains = ("constant_output", "weight_growth", "activation_growth", "loss_not_decreasing")
-
-    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every term that trained nothing."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        terms = [one for one in window.seen(DetachedTerm) if self._counts(one)]
-        if not terms:
-            return []
-        return [self._finding(window, terms)]
-
-    def _counts(self, one: DetachedTerm) -> bool:
-        return one.looks >= self.looks and len(set(one.values)) > 1
-
-    def _finding(self, window: Window, terms: list[DetachedTerm]) -> Finding:
-        first = terms[0]
-        names = ", ".join(dict.fromkeys(one.term for one in terms))
-        cut, penalty, generator, display = self.fixes(window)
-        if first.without_graph == first.looks:
-            why, fixes = "has no gradient", (cut, penalty, display)
-            if _is_gradient_penalty(first.term):
-                fixes = (penalty, cut, display)
-        else:
-            held = " and ".join(first.optimizers) or "the optimizer"
-            why, fixes = f"reaches no parameter of {held}", (generator, cut, display)
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=0,
-            last_step=first.step,
-            count=first.looks,
-            message=(
-                f"{names} in the loss {why} in {first.looks} of {first.looks} backward passes "
-                f"(limit {self.looks}), so the model does not learn from it"
-            ),
-            evidence={
-                "terms": len(terms),
-                "looks": first.looks,
-                "limit": self.looks,
-                "value": first.values[-1],
-            },
-            location=first.location,
-            fixes=fixes,
-        )
+    terms = [
+        one
+        for one in window.seen(DetachedTerm, steps=looks)
+        if one.looks >= looks and len(set(one.values)) > 1
+    ]
+    if not terms:
+        return None
+    first = terms[0]
+    names = ", ".join(dict.fromkeys(one.term for one in terms))
+    cut, penalty, generator, display = range(4)  # the bullets of What to do
+    if first.without_graph == first.looks:
+        why, fixes = "has no gradient", (cut, penalty, display)
+        if _is_gradient_penalty(first.term):
+            fixes = (penalty, cut, display)
+    else:
+        held = " and ".join(first.optimizers) or "the optimizer"
+        why, fixes = f"reaches no parameter of {held}", (generator, cut, display)
+    return Found.of(
+        first,
+        f"{names} in the loss {why} in {first.looks} of {first.looks} backward passes (limit "
+        f"{looks}), so the model does not learn from it",
+        step=0,
+        count=first.looks,
+        evidence={
+            "terms": len(terms),
+            "looks": first.looks,
+            "limit": looks,
+            "value": first.values[-1],
+        },
+        fixes=fixes,
+    )
 
 
 def _is_gradient_penalty(term: str) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.functions import ModelCompiled
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class EagerTraining(Rule):
+@rule("RUN905", needs=[Need(facts=(ModelCompiled,))])
+def eager_training(
+    window: Window,
+    *,
+    steps: int = threshold(200, unit="steps", source="chosen by hand: longer than a test run"),
+) -> Found | None:
     """A model trains eagerly instead of compiled.
 
     What it detects:
@@ -40,34 +43,20 @@ class EagerTraining(Rule):
     References:
         https://keras.io/api/models/model_training_apis/
     """
-
-    code = "RUN905"
-    needs = (Need(facts=(ModelCompiled,)),)
-
-    steps: int = threshold(200, unit="steps", source="chosen by hand: longer than a test run")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check how every model runs."""
-        seen = list(window.seen(ModelCompiled))
-        if not seen:
-            raise NotEnoughData("no model was compiled")
-        newest = {one.model: one for one in seen}
-        if window.total_steps < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
-        slow = [one for one in newest.values() if one.runs_eagerly or one.whole_process]
-        return [self._finding(window, one) for one in slow[:1]]
-
-    def _finding(self, window: Window, one: ModelCompiled) -> Finding:
-        what = "run_functions_eagerly(True)" if one.whole_process else "run_eagerly=True"
-        fixes = self.fixes(window)
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.step,
-            last_step=window.last_step,
-            message=f"{one.model} ({one.model_type}) has trained eagerly, with {what}, for "
-            f"{window.total_steps} steps (limit {self.steps})",
-            evidence={"steps": window.total_steps, "limit": self.steps},
-            location=one.location,
-            fixes=fixes[1:] if one.whole_process else fixes[:1],
-        )
+    newest = window.latest(ModelCompiled, by="model", steps=0)
+    if not newest:
+        raise NotEnoughData("no model was compiled")
+    if window.total_steps < steps:
+        raise NotEnoughData(f"needs {steps} steps, saw {window.total_steps}")
+    for one in newest:
+        if one.runs_eagerly or one.whole_process:
+            what = "run_functions_eagerly(True)" if one.whole_process else "run_eagerly=True"
+            return Found.of(
+                one,
+                f"{one.model} ({one.model_type}) has trained eagerly, with {what}, for "
+                f"{window.total_steps} steps (limit {steps})",
+                last_step=window.last_step,
+                evidence={"steps": window.total_steps, "limit": steps},
+                fixes=(1,) if one.whole_process else (0,),
+            )
+    return None

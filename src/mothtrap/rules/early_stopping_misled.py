@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
-DIRECTION = "which direction is better"
-"""Words that only the fixes for a reversed metric have."""
 
-
-@frozen
-class EarlyStoppingMisled(Rule):
+@rule(
+    "TRE908",
+    title="misled early stopping",
+    needs=[Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED],
+    explains=("evaluated_on_training", "stopped_too_late", "overfit", "boosting_rate_too_low"),
+)
+def early_stopping_misled(
+    window: Window, *, rounds: int = threshold(2, unit="rounds", source="chosen by hand")
+) -> list[Found]:
     """Early stopping uses the wrong data or the wrong direction of its metric.
 
     What it detects:
@@ -57,22 +61,7 @@ class EarlyStoppingMisled(Rule):
         https://xgboost.readthedocs.io/en/stable/python/callbacks.html
     """
 
-    code = "TRE908"
-    title = "misled early stopping"
-    needs = (Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED)
-    explains = (
-        "evaluated_on_training",
-        "stopped_too_late",
-        "overfit",
-        "boosting_rate_too_low",
-    )
-    rounds: int = threshold(2, unit="rounds", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         began = one.began
         never = not began.stops_on and bool(began.train_site) and not one.held_out
         if began.stops_after is None or not (began.stops_on or never):
@@ -85,7 +74,7 @@ class EarlyStoppingMisled(Rule):
             wrong, right = ("minimizes", "greater") if better else ("maximizes", "smaller")
             words = f"a {right} {metric} is better, but early stopping {wrong} it"
             best = one.ended.best_round if one.ended is not None else None
-            if best is not None and best - began.rounds_before < self.rounds:
+            if best is not None and best - began.rounds_before < rounds:
                 severity = Severity.ERROR
                 words += f": it selects round {best} of {one.rounds} as the best"
         elif never:
@@ -97,12 +86,11 @@ class EarlyStoppingMisled(Rule):
             words = f"early stopping uses {metric} of {site}, which is the training data"
         if not words:
             return None
-        return self.finding(
-            window,
+        return Found.of(
+            began,
+            words,
             severity=severity,
-            step=began.step,
-            message=words,
-            fixes=tuple(f for f in self.fixes(window) if (DIRECTION in f) == is_reversed),
+            fixes=(3, 4, 5) if is_reversed else (0, 1, 2),
             evidence={
                 "metric": metric,
                 "site": site,
@@ -110,5 +98,6 @@ class EarlyStoppingMisled(Rule):
                 "rounds": one.rounds,
                 "fit": began.fit,
             },
-            location=began.location,
         )
+
+    return judge_each(window, judge)

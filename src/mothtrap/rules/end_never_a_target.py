@@ -6,17 +6,29 @@ from collections import Counter
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls
+from mothtrap.rules._loss_calls import by_place, class_calls
 
 
-@frozen
-class EndNeverATarget(Rule):
+@rule(
+    "DAT521",
+    title="end of sequence is never a target",
+    severity="info",
+    needs=[Need(facts=(LossCall,))],
+)
+def end_never_a_target(
+    window: Window,
+    *,
+    rows: int = threshold(32, unit="sequences", source="chosen by hand"),
+    after_share: float = threshold(0.99, unit="of the sequences", source="chosen by hand"),
+    last_share: float = threshold(
+        0.5, unit="of the sequences", source="chosen by hand: most texts end with a full stop"
+    ),
+) -> Found | None:
     """A sequence model is never trained to end a sequence.
 
     What it detects:
@@ -48,54 +60,31 @@ class EndNeverATarget(Rule):
     References:
         https://huggingface.co/docs/transformers/main_classes/data_collator
     """
-
-    code = "DAT521"
-    title = "end of sequence is never a target"
-    needs = (Need(facts=(LossCall,)),)
-
-    rows: int = threshold(32, unit="sequences", source="chosen by hand")
-    after_share: float = threshold(0.99, unit="of the sequences", source="chosen by hand")
-    last_share: float = threshold(
-        0.5, unit="of the sequences", source="chosen by hand: most texts end with a full stop"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check how the sequences of each call site end."""
-        looked = [
-            call
-            for call in class_calls(window, binary=False)
-            if call.targets is not None and call.targets.endings is not None
-        ]
-        if not looked:
-            if any(call.targets is not None for call in class_calls(window, binary=False)):
-                raise NotApplicable(
-                    "no next-token loss on sequences of different lengths was recorded"
-                )
-            raise NotEnoughData("no targets of a class loss were recorded")
-        found = [self._judge(window, calls) for calls in by_place(looked)]
-        return [finding for finding in found if finding is not None][:1]
-
-    def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
+    with_targets = [call for call in class_calls(window, binary=False) if call.targets is not None]
+    if not with_targets:
+        raise NotEnoughData("no targets of a class loss were recorded")
+    looked = [call for call in with_targets if call.targets and call.targets.endings is not None]
+    if not looked:
+        raise NotApplicable("no next-token loss on sequences of different lengths was recorded")
+    for calls in by_place(looked):
         every = [c.targets.endings for c in calls if c.targets is not None and c.targets.endings]
-        rows = sum(seen[0] for seen in every)
-        if rows < self.rows:
-            return None
+        sequences = sum(seen[0] for seen in every)
+        if sequences < rows:
+            continue
         last: Counter[int] = Counter()
         after: Counter[int] = Counter()
         for _, last_token, last_rows, after_token, after_rows in every:
             last[last_token] += last_rows
             after[after_token] += after_rows
         token, count = after.most_common(1)[0]
-        ends = last.most_common(1)[0][1] / rows
-        if count < self.after_share * rows or ends >= self.last_share:
-            return None
-        return finding_of_calls(
-            self,
-            window,
+        ends = last.most_common(1)[0][1] / sequences
+        if count < after_share * sequences or ends >= last_share:
+            continue
+        return Found.of(
             calls,
-            Severity.INFO,
-            f"{count} of {rows} sequences are followed by token {token}, which the loss ignores, "
-            f"and no end token is a target: the most frequent last target ends {ends:.0%} of them "
-            f"(limit {self.last_share:.0%}), so the model does not learn to stop",
-            {"sequences": rows, "token": token, "share": ends, "limit": self.last_share},
+            f"{count} of {sequences} sequences are followed by token {token}, which the loss "
+            f"ignores, and no end token is a target: the most frequent last target ends {ends:.0%} "
+            f"of them (limit {last_share:.0%}), so the model does not learn to stop",
+            evidence={"sequences": sequences, "token": token, "share": ends, "limit": last_share},
         )
+    return None

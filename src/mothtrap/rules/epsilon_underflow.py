@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
@@ -23,8 +22,14 @@ SMALLEST = {
 """The smallest number above 0 of each dtype; half of it or less rounds to 0."""
 
 
-@frozen
-class EpsilonUnderflow(Rule):
+@rule("OPT609", severity="error", needs=[Need(facts=(OptimizerFacts,))], explains=(*NOT_FINITE,))
+def epsilon_underflow(
+    window: Window,
+    *,
+    rounds_to_zero: float = threshold(
+        0.5, unit="of the smallest number of the dtype", source="rounding to nearest, ties to even"
+    ),
+) -> Found | None:
     """The optimizer's epsilon rounds to 0 in its dtype.
 
     What it detects:
@@ -59,46 +64,28 @@ class EpsilonUnderflow(Rule):
         Micikevicius et al. 2018, Mixed precision training,
         https://arxiv.org/abs/1710.03740
     """
-
-    code = "OPT609"
-    needs = (Need(facts=(OptimizerFacts,)),)
-    explains = (*NOT_FINITE,)
-
-    rounds_to_zero: float = threshold(
-        0.5, unit="of the smallest number of the dtype", source="rounding to nearest, ties to even"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every optimizer that divides by averaged squares."""
-        known = list(optimizer_facts(window).values())
-        if not known:
-            raise NotEnoughData("no optimizer was recorded")
-        dividing = [facts for facts in known if facts.second_moments and facts.epsilon is not None]
-        if not dividing:
-            raise NotApplicable("no optimizer divides by an average of squared gradients")
-        return [self._finding(window, facts) for facts in dividing if self._underflows(facts)][:1]
-
-    def _underflows(self, facts: OptimizerFacts) -> bool:
+    known = list(optimizer_facts(window).values())
+    if not known:
+        raise NotEnoughData("no optimizer was recorded")
+    dividing = [facts for facts in known if facts.second_moments and facts.epsilon is not None]
+    if not dividing:
+        raise NotApplicable("no optimizer divides by an average of squared gradients")
+    for facts in dividing:
         smallest = SMALLEST.get(facts.state_dtype)
         if facts.fused or smallest is None or facts.epsilon is None:
-            return False
-        return facts.epsilon <= self.rounds_to_zero * smallest
-
-    def _finding(self, window: Window, facts: OptimizerFacts) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=facts.step,
-            last_step=max(facts.step, window.last_step),
-            message=(
+            continue
+        if facts.epsilon <= rounds_to_zero * smallest:
+            return Found.of(
+                facts,
                 f"{facts.optimizer} keeps its averaged squared gradients in {facts.state_dtype}, "
-                f"in which its epsilon of {facts.epsilon:g} rounds to 0"
-            ),
-            evidence={
-                "value": facts.epsilon,
-                "smallest": SMALLEST[facts.state_dtype],
-                "type": facts.state_dtype,
-                "optimizer": facts.optimizer,
-            },
-            location=optimizer_location(window, facts.optimizer),
-        )
+                f"in which its epsilon of {facts.epsilon:g} rounds to 0",
+                last_step=max(facts.step, window.last_step),
+                evidence={
+                    "value": facts.epsilon,
+                    "smallest": smallest,
+                    "type": facts.state_dtype,
+                    "optimizer": facts.optimizer,
+                },
+                location=optimizer_location(window, facts.optimizer),
+            )
+    return None

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets, EqualStates
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class EqualStatesOfStep(Rule):
+@rule(
+    "DAT520",
+    title="next state equals the state",
+    severity="info",
+    needs=[Need(facts=(EqualStates, BootstrappedTargets))],
+    explains=("loss_not_decreasing", "constant_output", "repeated_batch"),
+)
+def equal_states(
+    window: Window,
+    *,
+    steps: int = threshold(8, unit="steps", source="chosen by hand: an agent may stand still"),
+) -> Found | None:
     """The next state always equals the state.
 
     What it detects:
@@ -44,32 +52,14 @@ class EqualStatesOfStep(Rule):
     References:
         Gymnasium, Env.step, https://gymnasium.farama.org/api/env/#gymnasium.Env.step
     """
-
-    code = "DAT520"
-    title = "next state equals the state"
-    needs = (Need(facts=(EqualStates, BootstrappedTargets)),)
-    explains = ("loss_not_decreasing", "constant_output", "repeated_batch")
-
-    steps: int = threshold(8, unit="steps", source="chosen by hand: an agent may stand still")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check whether states were equal."""
-        if window.total_steps < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
-        seen = [one for one in window.seen(EqualStates) if one.steps >= self.steps]
-        return [self._finding(window, one) for one in seen[:1]]
-
-    def _finding(self, window: Window, one: EqualStates) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.INFO,
-            step=max(0, one.step - one.steps + 1),
-            last_step=one.step,
-            count=one.steps,
-            message=(
+    for one in window.seen(EqualStates, steps=steps):
+        if one.steps >= steps:
+            return Found.of(
+                one,
                 f"the targets were computed from the same values as the predictions in {one.steps} "
-                f"of {one.steps} steps (limit {self.steps}): the next state equals the state"
-            ),
-            evidence={"steps": one.steps, "limit": self.steps},
-            location=one.location,
-        )
+                f"of {one.steps} steps (limit {steps}): the next state equals the state",
+                step=max(0, one.step - one.steps + 1),
+                count=one.steps,
+                evidence={"steps": one.steps, "limit": steps},
+            )
+    return None

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import EqualViews
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import CLASS_LOSSES
 
 
-@frozen
-class EqualViewsOfStep(Rule):
+@rule(
+    "DAT523",
+    title="equal views",
+    needs=[Need(facts=(EqualViews,)), Need(facts=(LossCall,), optional=True)],
+    explains=("too_good_to_be_true", "constant_output", "loss_unchanged"),
+)
+def equal_views(
+    window: Window,
+    *,
+    steps: int = threshold(8, unit="steps", source="chosen by hand: a random flip may do nothing"),
+) -> Found | None:
     """The two views of a contrastive loss are equal.
 
     What it detects:
@@ -53,41 +60,26 @@ class EqualViewsOfStep(Rule):
         Chen et al. 2020, A simple framework for contrastive learning of visual representations,
         https://arxiv.org/abs/2002.05709
     """
-
-    code = "DAT523"
-    title = "equal views"
-    needs = (Need(facts=(EqualViews,)), Need(facts=(LossCall,), optional=True))
-    explains = ("too_good_to_be_true", "constant_output", "loss_unchanged")
-
-    steps: int = threshold(8, unit="steps", source="chosen by hand: a random flip may do nothing")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check whether views were equal."""
-        if window.total_steps < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
-        seen = [
-            one for one in window.seen(EqualViews) if one.steps >= self.steps and not one.dropout
-        ]
-        seen.sort(key=lambda one: not one.loss)  # the loss shows the cause
-        return [self._finding(window, one) for one in seen[:1]]
-
-    def _finding(self, window: Window, one: EqualViews) -> Finding:
-        *views, pairs = self.fixes(window)
-        what = "the model got the same values twice, in two tensors: the two views are equal"
-        if one.loss:
-            what = f"the first two arguments of {one.loss} were equal: it compares rows with"
-            what += " themselves"
-        return self.finding(
-            window,
-            severity=Severity.WARNING if one.loss or _is_contrastive(window) else Severity.INFO,
-            step=max(0, one.step - one.steps + 1),
-            last_step=one.step,
-            count=one.steps,
-            message=f"in {one.steps} of {one.steps} steps (limit {self.steps}), {what}",
-            fixes=(pairs,) if one.loss else tuple(views),
-            evidence={"steps": one.steps, "limit": self.steps},
-            location=one.location,
-        )
+    seen = [
+        one
+        for one in window.seen(EqualViews, steps=steps)
+        if one.steps >= steps and not one.dropout
+    ]
+    if not seen:
+        return None
+    one = min(seen, key=lambda one: not one.loss)  # the loss shows the cause
+    what = "the model got the same values twice, in two tensors: the two views are equal"
+    if one.loss:
+        what = f"the first two arguments of {one.loss} were equal: it compares rows with themselves"
+    return Found.of(
+        one,
+        f"in {one.steps} of {one.steps} steps (limit {steps}), {what}",
+        severity="warning" if one.loss or _is_contrastive(window) else "info",
+        step=max(0, one.step - one.steps + 1),
+        count=one.steps,
+        fixes=(2,) if one.loss else (0, 1),
+        evidence={"steps": one.steps, "limit": steps},
+    )
 
 
 def _is_contrastive(window: Window) -> bool:

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, TrainingMode
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class EvalModeInTraining(Rule):
+@rule(
+    "STR703",
+    title="training in evaluation mode",
+    needs=[Need(facts=(TrainingMode,)), Need(facts=(Evaluation, EvaluationPhase), optional=True)],
+    explains=(
+        *UNLEARNED,
+        "dead_units",
+        "exploding_gradient",
+        "loss_diverging",
+        "overfit",
+        "overtraining",
+        "wrong_initial_loss",
+    ),
+)
+def eval_mode_in_training(
+    window: Window,
+    *,
+    steps: int = threshold(
+        10,
+        unit="steps in evaluation mode",
+        source="chosen by hand: excludes transitions between modes",
+    ),
+) -> Found | None:
     """The model trains in evaluation mode.
 
     What it detects:
@@ -56,92 +77,59 @@ class EvalModeInTraining(Rule):
         PyTorch documentation, Autograd mechanics, Evaluation mode (`nn.Module.eval()`),
         https://docs.pytorch.org/docs/stable/notes/autograd.html
     """
-
-    code = "STR703"
-    title = "training in evaluation mode"
-    needs = (
-        Need(facts=(TrainingMode,)),
-        Need(facts=(Evaluation, EvaluationPhase), optional=True),
-    )
-    explains = (
-        *UNLEARNED,
-        "dead_units",
-        "exploding_gradient",
-        "loss_diverging",
-        "overfit",
-        "overtraining",
-        "wrong_initial_loss",
+    by_module: dict[str, list[TrainingMode]] = {}
+    for mode in window.seen(TrainingMode):
+        by_module.setdefault(mode.module, []).append(mode)
+    if not by_module:
+        raise NotEnoughData("no module was observed in a training step")
+    judged = [modes for modes in by_module.values() if modes[-1].dropouts or modes[-1].norms]
+    if not judged:
+        raise NotApplicable("no trained model has dropout or batch norms")
+    found = [one for modes in judged if (one := _judge(window, modes, steps))]
+    return min(
+        found, key=lambda one: (Severity(one.severity or "warning").rank, one.step), default=None
     )
 
-    steps: int = threshold(
-        10,
-        unit="steps in evaluation mode",
-        source="chosen by hand: excludes transitions between modes",
+
+def _judge(window: Window, modes: list[TrainingMode], steps: int) -> Found | None:
+    last = modes[-1]
+    lasted = window.last_step - last.step + 1
+    if last.trains:
+        return _partly(last)
+    if lasted < steps:
+        return None
+    trained_before = any(mode.trains for mode in modes[:-1])
+    forgotten = trained_before and _evaluated_at(window, last)
+    return Found.of(
+        last,
+        f"{last.module_type} has trained in evaluation mode for {lasted} steps (limit {steps}), "
+        "with "
+        f"{_effect(last)}" + (": train() was not called after an evaluation" if forgotten else ""),
+        severity=Severity.ERROR if forgotten else Severity.WARNING,
+        last_step=window.last_step,
+        count=lasted,
+        layers=(last.module,),
+        evidence={
+            "steps": lasted,
+            "limit": steps,
+            "dropouts": list(last.dropouts),
+            "norms": list(last.norms),
+            "trained_before": trained_before,
+        },
     )
 
-    def check(self, window: Window) -> list[Finding]:
-        """Check every trained module and report the worst."""
-        by_module: dict[str, list[TrainingMode]] = {}
-        for mode in window.seen(TrainingMode):
-            by_module.setdefault(mode.module, []).append(mode)
-        if not by_module:
-            raise NotEnoughData("no module was observed in a training step")
-        judged = {
-            name: modes
-            for name, modes in by_module.items()
-            if modes[-1].dropouts or modes[-1].norms
-        }
-        if not judged:
-            raise NotApplicable("no trained model has dropout or batch norms")
-        found = [finding for modes in judged.values() if (finding := self._judge(window, modes))]
-        return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
 
-    def _judge(self, window: Window, modes: list[TrainingMode]) -> Finding | None:
-        last = modes[-1]
-        lasted = window.last_step - last.step + 1
-        if last.trains:
-            return self._partly(window, last)
-        if lasted < self.steps:
-            return None
-        trained_before = any(mode.trains for mode in modes[:-1])
-        forgotten = trained_before and _evaluated_at(window, last)
-        return self.finding(
-            window,
-            severity=Severity.ERROR if forgotten else Severity.WARNING,
-            step=last.step,
-            last_step=window.last_step,
-            count=lasted,
-            layers=(last.module,),
-            message=(
-                f"{last.module_type} has trained in evaluation mode for {lasted} steps (limit "
-                f"{self.steps}), with {_effect(last)}"
-                + (": train() was not called after an evaluation" if forgotten else "")
-            ),
-            evidence={
-                "steps": lasted,
-                "limit": self.steps,
-                "dropouts": list(last.dropouts),
-                "norms": list(last.norms),
-                "trained_before": trained_before,
-            },
-            location=last.location,
-        )
-
-    def _partly(self, window: Window, mode: TrainingMode) -> Finding | None:
-        if not mode.sleeping:
-            return None
-        return self.finding(
-            window,
-            severity=Severity.INFO,
-            step=mode.step,
-            layers=mode.sleeping,
-            message=(
-                f"in {mode.module_type}, {', '.join(mode.sleeping)} stay in evaluation mode while "
-                "the rest is in training mode"
-            ),
-            evidence={"sleeping": list(mode.sleeping)},
-            location=mode.location,
-        )
+def _partly(mode: TrainingMode) -> Found | None:
+    if not mode.sleeping:
+        return None
+    return Found.of(
+        mode,
+        f"in {mode.module_type}, {', '.join(mode.sleeping)} stay in evaluation mode while the rest "
+        "is in training mode",
+        severity=Severity.INFO,
+        layers=mode.sleeping,
+        evidence={"sleeping": list(mode.sleeping)},
+    )
 
 
 def _evaluated_at(window: Window, mode: TrainingMode) -> bool:

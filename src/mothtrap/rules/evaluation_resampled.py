@@ -7,16 +7,25 @@ from collections import Counter
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.evaluations import EvaluationPhase
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class EvaluationResampled(Rule):
+@rule(
+    "DAT526",
+    title="evaluation data drawn with replacement",
+    needs=[Need(facts=(BatchesLoaded, LoaderBegan)), Need(facts=(EvaluationPhase,))],
+)
+def evaluation_resampled(
+    window: Window,
+    *,
+    least: int = threshold(
+        2, unit="evaluations", source="chosen by hand: a single one may be a trial"
+    ),
+) -> Found | None:
     """An evaluation draws its rows with replacement.
 
     What it detects:
@@ -52,56 +61,38 @@ class EvaluationResampled(Rule):
         pytorch-tabnet, issue 499: the training sampler is used for validation,
         https://github.com/dreamquark-ai/tabnet/issues/499
     """
-
-    code = "DAT526"
-    title = "evaluation data drawn with replacement"
-    severity = Severity.WARNING
-    needs = (Need(facts=(BatchesLoaded, LoaderBegan)), Need(facts=(EvaluationPhase,)))
-
-    least: int = threshold(
-        2, unit="evaluations", source="chosen by hand: a single one may be a trial"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the loaders whose passes ended in an evaluation."""
-        ended = [one for one in window.seen(BatchesLoaded) if one.ended]
-        trained = {one.loader for one in ended if one.trained}
-        if not trained:
-            raise NotEnoughData("no pass over training data has ended")
-        if ended and all(one.loader in trained for one in ended):
-            raise NotApplicable("no evaluation uses a separate loader")
-        evaluated = [one for one in ended if one.loader not in trained]
-        again = Counter((one.loader, one.step) for one in evaluated)
-        whole = _draw_as_many_as_there_are(window)
-        forwards = _forwards(window)
-        resampled = [
-            one
-            for one in evaluated
-            if one.loader in whole
-            and again[one.loader, one.step] == 1
-            and 0 < one.batches <= forwards.get(one.step, 0)
-        ]
-        count = Counter(one.loader for one in resampled)
-        return [
-            self._finding(window, [one for one in resampled if one.loader == loader], whole[loader])
-            for loader in count
-            if count[loader] >= self.least
-        ][:1]
-
-    def _finding(self, window: Window, passes: list[BatchesLoaded], began: LoaderBegan) -> Finding:
-        return self.finding(
-            window,
-            step=passes[0].step,
-            last_step=passes[-1].step,
-            count=len(passes),
-            message=(
-                f"{began.loader} is used for evaluation and draws {began.samples} of "
-                f"{began.samples} rows with replacement: at least a third of the rows are left "
-                "out of each evaluation, and others count several times"
-            ),
-            evidence={"rows": began.samples, "batches": began.batches, "sampler": began.sampler},
-            location=began.location,
-        )
+    ended = [one for one in window.seen(BatchesLoaded) if one.ended]
+    trained = {one.loader for one in ended if one.trained}
+    if not trained:
+        raise NotEnoughData("no pass over training data has ended")
+    evaluated = [one for one in ended if one.loader not in trained]
+    if not evaluated:
+        raise NotApplicable("no evaluation uses a separate loader")
+    again = Counter((one.loader, one.step) for one in evaluated)
+    whole = _draw_as_many_as_there_are(window)
+    forwards = _forwards(window)
+    resampled: dict[str, list[BatchesLoaded]] = {}
+    for one in evaluated:
+        is_alone = again[one.loader, one.step] == 1
+        if one.loader in whole and is_alone and 0 < one.batches <= forwards.get(one.step, 0):
+            resampled.setdefault(one.loader, []).append(one)
+    for loader, passes in resampled.items():
+        if len(passes) >= least:
+            began = whole[loader]
+            return Found.of(
+                passes,
+                f"{loader} is used for evaluation and draws {began.samples} of {began.samples} "
+                "rows with replacement: at least a third of the rows are left out of each "
+                "evaluation, and others count several times",
+                count=len(passes),
+                evidence={
+                    "rows": began.samples,
+                    "batches": began.batches,
+                    "sampler": began.sampler,
+                },
+                location=began.location,
+            )
+    return None
 
 
 def _draw_as_many_as_there_are(window: Window) -> dict[str, LoaderBegan]:

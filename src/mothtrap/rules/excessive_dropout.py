@@ -4,17 +4,46 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, TrainingMode
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class ExcessiveDropout(Rule):
+@rule(
+    "STR717",
+    title="excessive dropout",
+    needs=[Need(facts=(TrainingMode,)), Need(facts=(Evaluation,), optional=True)],
+    explains=(
+        *UNLEARNED,
+        "dead_units",
+        "gradient_spike",
+        "learning_rate_too_low",
+        "loss_oscillating",
+        "loss_spike",
+        "vanishing_gradient",
+    ),
+)
+def excessive_dropout(
+    window: Window,
+    *,
+    rate: float = threshold(
+        0.85,
+        unit="of the values",
+        source="Srivastava et al. 2014: test error rises for rates above 0.8",
+    ),
+    high_rate: float = threshold(
+        0.7, unit="of the values", source="chosen by hand: a network may learn well with 0.6"
+    ),
+    ratio: float = threshold(
+        1.4,
+        unit="times the loss without dropout",
+        source="measured on a series of rates: 1.4 to 2.1 at 0.7 and 0.8, which cost accuracy",
+    ),
+    looks: int = threshold(3, unit="consecutive evaluations", source="chosen by hand"),
+) -> Found | None:
     """A dropout layer drops nearly all values.
 
     What it detects:
@@ -46,66 +75,26 @@ class ExcessiveDropout(Rule):
         Srivastava et al. 2014, Dropout: a simple way to prevent neural networks from
         overfitting, JMLR 15, figure 9, https://jmlr.org/papers/v15/srivastava14a.html
     """
-
-    code = "STR717"
-    title = "excessive dropout"
-    needs = (Need(facts=(TrainingMode,)), Need(facts=(Evaluation,), optional=True))
-    explains = (
-        *UNLEARNED,
-        "dead_units",
-        "gradient_spike",
-        "learning_rate_too_low",
-        "loss_oscillating",
-        "loss_spike",
-        "vanishing_gradient",
-    )
-
-    rate: float = threshold(
-        0.85,
-        unit="of the values",
-        source="Srivastava et al. 2014: test error rises for rates above 0.8",
-    )
-    high_rate: float = threshold(
-        0.7, unit="of the values", source="chosen by hand: a network may learn well with 0.6"
-    )
-    ratio: float = threshold(
-        1.4,
-        unit="times the loss without dropout",
-        source="measured on a series of rates: 1.4 to 2.1 at 0.7 and 0.8, which cost accuracy",
-    )
-    looks: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the current dropout rates of every trained model."""
-        latest = {mode.module: mode for mode in window.seen(TrainingMode)}
-        if not latest:
-            raise NotEnoughData("no module was observed in a training step")
-        if not any(mode.rates for mode in latest.values()):
-            raise NotApplicable("no trained model has dropout")
-        judged = (self._judge(window, mode) for mode in latest.values())
-        return [finding for finding in judged if finding is not None][:1]
-
-    def _judge(self, window: Window, mode: TrainingMode) -> Finding | None:
+    latest = window.latest(TrainingMode, by="module", steps=0)
+    if not latest:
+        raise NotEnoughData("no module was observed in a training step")
+    if not any(mode.rates for mode in latest):
+        raise NotApplicable("no trained model has dropout")
+    limit = high_rate if _underfits(window, looks, ratio) else rate
+    for mode in latest:
         awake = [one for one in mode.rates if one.name not in mode.sleeping]
-        limit = self.high_rate if self._underfits(window) else self.rate
-        high = sorted(
-            (one for one in awake if one.rate >= limit), key=lambda one: one.rate, reverse=True
-        )
+        high = sorted((one for one in awake if one.rate >= limit), key=lambda one: -one.rate)
         if not high or not mode.trains:
-            return None
+            continue
         others = f"; {len(high) - 1} more above the limit" if len(high) > 1 else ""
-        if limit < self.rate:
-            others += (
-                f". The loss without dropout is less than 1/{self.ratio:g} of the training loss"
-            )
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=mode.step,
+        if limit < rate:
+            others += f". The loss without dropout is less than 1/{ratio:g} of the training loss"
+        return Found.of(
+            mode,
+            f"{high[0].name} drops {100 * high[0].rate:.3g} % of its values (limit {100 * limit:g} "
+            f"%){others}",
             last_step=max(mode.step, window.last_step),
             layers=tuple(one.name for one in high),
-            message=f"{high[0].name} drops {100 * high[0].rate:.3g} % of its values "
-            f"(limit {100 * limit:g} %){others}",
             evidence={
                 "value": high[0].rate,
                 "limit": limit,
@@ -113,17 +102,20 @@ class ExcessiveDropout(Rule):
             },
             location=high[0].location or mode.location,
         )
+    return None
 
-    def _underfits(self, window: Window) -> bool:
-        """Return whether the training loss is far above evaluation losses, without dropout."""
-        by_site: dict[str, list[Evaluation]] = {}
-        for one in window.seen(Evaluation):
-            by_site.setdefault(one.site, []).append(one)
-        return any(
-            len(seen) >= self.looks and all(map(self._is_far_below, seen[-self.looks :]))
-            for seen in by_site.values()
-        )
 
-    def _is_far_below(self, one: Evaluation) -> bool:
-        trained = list(one.train_losses.values())
-        return len(trained) == 1 and 0 < one.value < trained[0] / self.ratio
+def _underfits(window: Window, looks: int, ratio: float) -> bool:
+    """Return whether the training loss is far above evaluation losses, without dropout."""
+    by_site: dict[str, list[Evaluation]] = {}
+    for one in window.seen(Evaluation):
+        by_site.setdefault(one.site, []).append(one)
+    return any(
+        len(seen) >= looks and all(_is_far_below(one, ratio) for one in seen[-looks:])
+        for seen in by_site.values()
+    )
+
+
+def _is_far_below(one: Evaluation, ratio: float) -> bool:
+    trained = list(one.train_losses.values())
+    return len(trained) == 1 and 0 < one.value < trained[0] / ratio

@@ -6,17 +6,49 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
 
 
-@frozen
-class FeatureScaleMismatch(Rule):
+@rule(
+    "DAT502",
+    needs=[Need(facts=(DataTaken,))],
+    explains=(
+        "confusion",
+        "constant_prediction",
+        "too_few_passes",
+        "dead_units",
+        "exploding_gradient",
+        "gradient_spike",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_not_decreasing",
+        "loss_oscillating",
+        "loss_spike",
+        "overtraining",
+        "stuck_at_chance",
+        "weight_growth",
+        "wrong_initial_loss",
+    ),
+)
+def feature_scale_mismatch(
+    window: Window,
+    *,
+    scale_ratio: float = threshold(
+        100.0, unit="times the standard deviation of another feature", source="chosen by hand"
+    ),
+    normalized_ratio: float = threshold(
+        1e4,
+        unit="times the median standard deviation, if a normalization follows",
+        source="measured on one feature of 20, with Adam and LayerNorm or BatchNorm: at 3e3 the "
+        "model learns late, at 1e4 only in part",
+    ),
+    min_rows: int = threshold(64, unit="rows", source="chosen by hand"),
+) -> Found | None:
     """Features of a table differ in scale by orders of magnitude.
 
     What it detects:
@@ -55,83 +87,35 @@ class FeatureScaleMismatch(Rule):
         LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.3,
         http://yann.lecun.com/exdb/publis/pdf/lecun-98b.pdf
     """
-
-    code = "DAT502"
-    needs = (Need(facts=(DataTaken,)),)
-    explains = (
-        "confusion",
-        "constant_prediction",
-        "too_few_passes",
-        "dead_units",
-        "exploding_gradient",
-        "gradient_spike",
-        "learning_rate_too_high",
-        "loss_diverging",
-        "loss_not_decreasing",
-        "loss_oscillating",
-        "loss_spike",
-        "overtraining",
-        "stuck_at_chance",
-        "weight_growth",
-        "wrong_initial_loss",
-    )
-
-    scale_ratio: float = threshold(
-        100.0, unit="times the standard deviation of another feature", source="chosen by hand"
-    )
-    normalized_ratio: float = threshold(
-        1e4,
-        unit="times the median standard deviation, if a normalization follows",
-        source="measured on one feature of 20, with Adam and LayerNorm or BatchNorm: at 3e3 the "
-        "model learns late, at 1e4 only in part",
-    )
-    min_rows: int = threshold(64, unit="rows", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the features of every first layer."""
-        every = tables_by_layer(window)
-        taken = {layer: looks for layer, looks in every.items() if not looks[0].grid}
-        tables = {layer: looks for layer, looks in taken.items() if looks[0].feature_stds}
-        if not tables:
-            if window.total_steps < 1:
-                raise NotEnoughData("no layer that receives input data was observed")
-            raise NotApplicable("no layer with weights receives a table of float features")
-        seen = {layer: sum(look.rows for look in looks) for layer, looks in tables.items()}
-        if max(seen.values()) < self.min_rows:
-            raise NotEnoughData(f"needs {self.min_rows} rows, saw {max(seen.values())}")
-        found = [
-            self._judge(window, looks)
-            for layer, looks in tables.items()
-            if seen[layer] >= self.min_rows
-        ]
-        return [finding for finding in found if finding][:1]
-
-    def _judge(self, window: Window, looks: list[DataTaken]) -> Finding | None:
+    every = tables_by_layer(window)
+    tables = [looks for looks in every.values() if not looks[0].grid and looks[0].feature_stds]
+    if not tables:
+        if window.total_steps < 1:
+            raise NotEnoughData("no layer that receives input data was observed")
+        raise NotApplicable("no layer with weights receives a table of float features")
+    most = max(sum(look.rows for look in looks) for looks in tables)
+    if most < min_rows:
+        raise NotEnoughData(f"needs {min_rows} rows, saw {most}")
+    for looks in tables:
         std_F, ties_F = pooled_features(looks)
         usable = np.flatnonzero((std_F > 0) & (ties_F < MOSTLY_ONE_VALUE))
-        if len(usable) < 2:
-            return None
+        if sum(look.rows for look in looks) < min_rows or len(usable) < 2:
+            continue
         normalized = any(look.normalized for look in looks)
-        limit = self.normalized_ratio if normalized else self.scale_ratio
+        limit = normalized_ratio if normalized else scale_ratio
         ordered = usable[np.argsort(std_F[usable])]
         other = (len(ordered) - 1) // 2 if normalized else 0
         small, large = int(ordered[other]), int(ordered[-1])
         ratio = float(std_F[large] / std_F[small])
         if ratio <= limit:
-            return None
+            continue
         last = looks[-1]
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=looks[0].step,
-            last_step=last.step,
+        return Found.of(
+            looks,
+            f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), feature "
+            f"{large} has a standard deviation of {std_F[large]:.3g} and feature {small} one of "
+            f"{std_F[small]:.3g}: {ratio:.3g}x (limit {limit:g}x)",
             count=len(looks),
-            layers=(last.layer,),
-            message=(
-                f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), feature "
-                f"{large} has a standard deviation of {std_F[large]:.3g} and feature {small} one "
-                f"of {std_F[small]:.3g}: {ratio:.3g}x (limit {limit:g}x)"
-            ),
             evidence={
                 "value": ratio,
                 "limit": limit,
@@ -142,3 +126,4 @@ class FeatureScaleMismatch(Rule):
             },
             location=last.location,
         )
+    return None

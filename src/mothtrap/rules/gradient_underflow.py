@@ -6,11 +6,10 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
 from mothtrap.core.proof import Proof
-from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
@@ -18,8 +17,35 @@ LAYERS_NAMED = 10
 """Most layers that a finding names."""
 
 
-@frozen
-class GradientUnderflow(Rule):
+@rule(
+    "NUM006",
+    needs=[Need(facts=(HalfPrecision,))],
+    explains=(
+        "class_imbalance",
+        "confusion",
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "unchanged_tensor",
+        "update_lost_to_rounding",
+        "vanishing_gradient",
+    ),
+    proof=Proof(
+        title="Share of values below the smallest normal number",
+        fact=HalfPrecision,
+        field="small",
+        subject="tensor",
+        reference=("limit",),
+    ),
+    passes=True,
+)
+def gradient_underflow(
+    window: Window,
+    *,
+    small_share: float = threshold(
+        0.5, unit="of the nonzero values", source="chosen by hand: most of them"
+    ),
+    looks: int = threshold(3, unit="sampled steps", source="chosen by hand"),
+) -> Found | None:
     """Gradients underflow in float16.
 
     What it detects:
@@ -53,68 +79,34 @@ class GradientUnderflow(Rule):
         Micikevicius et al. 2018, Mixed Precision Training, section 3.2,
         https://arxiv.org/abs/1710.03740
     """
-
-    code = "NUM006"
-    needs = (Need(facts=(HalfPrecision,)),)
-    proof = Proof(
-        title="Share of values below the smallest normal number",
-        fact=HalfPrecision,
-        field="small",
-        subject="tensor",
-        reference=("limit",),
+    seen = [s for s in window.seen(HalfPrecision, steps=1) if s.tensor.startswith("gradient:")]
+    if not seen:
+        raise NotApplicable("no gradient was computed in float16 without scaling")
+    steps = sorted({s.step for s in seen})
+    if len(steps) < looks:
+        raise NotEnoughData(f"needs {looks} sampled steps, saw {len(steps)}")
+    worst_S = np.array([max(s.small for s in seen if s.step == step) for step in steps])
+    if worst_S[-looks:].min() <= small_share:
+        return None
+    ill = [s for s in seen if s.step == steps[-1] and s.small > small_share]
+    ill.sort(key=lambda s: -s.small)
+    held = np.flatnonzero(worst_S <= small_share)
+    first = int(held[-1]) + 1 if len(held) else 0
+    return Found(
+        step=steps[first],
+        last_step=steps[-1],
+        count=len(steps) - first,
+        layers=tuple(s.tensor.partition(":")[2] for s in ill[:LAYERS_NAMED]),
+        message=(
+            f"{100 * ill[0].small:.0f} % of the nonzero gradient values of "
+            f"{ill[0].tensor.partition(':')[2]} are below 6.1e-05, the smallest normal number of "
+            f"float16 (limit {100 * small_share:g} %)"
+        ),
+        evidence={
+            "value": ill[0].small,
+            "limit": small_share,
+            "zero": ill[0].zero,
+            "largest": ill[0].largest,
+        },
+        location=next((s.location for s in ill if s.location), None),
     )
-    explains = (
-        "class_imbalance",
-        "confusion",
-        "learning_rate_too_low",
-        "loss_not_decreasing",
-        "unchanged_tensor",
-        "update_lost_to_rounding",
-        "vanishing_gradient",
-    )
-    passes = True
-
-    small_share: float = threshold(
-        0.5, unit="of the nonzero values", source="chosen by hand: most of them"
-    )
-    looks: int = threshold(3, unit="sampled steps", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the latest samples of float16 gradients."""
-        if not window.total_steps:
-            raise NotEnoughData("no step was recorded")
-        seen = [s for s in window.seen(HalfPrecision) if s.tensor.startswith("gradient:")]
-        if not seen:
-            raise NotApplicable("no gradient was computed in float16 without scaling")
-        steps = sorted({s.step for s in seen})
-        if len(steps) < self.looks:
-            raise NotEnoughData(f"needs {self.looks} sampled steps, saw {len(steps)}")
-        worst_S = np.array([max(s.small for s in seen if s.step == step) for step in steps])
-        if worst_S[-self.looks :].min() <= self.small_share:
-            return []
-        ill = [s for s in seen if s.step == steps[-1] and s.small > self.small_share]
-        ill.sort(key=lambda s: -s.small)
-        held = np.flatnonzero(worst_S <= self.small_share)
-        first = int(held[-1]) + 1 if len(held) else 0
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                step=steps[first],
-                last_step=steps[-1],
-                count=len(steps) - first,
-                layers=tuple(s.tensor.partition(":")[2] for s in ill[:LAYERS_NAMED]),
-                message=(
-                    f"{100 * ill[0].small:.0f} % of the nonzero gradient values of "
-                    f"{ill[0].tensor.partition(':')[2]} are below 6.1e-05, the smallest normal "
-                    f"number of float16 (limit {100 * self.small_share:g} %)"
-                ),
-                evidence={
-                    "value": ill[0].small,
-                    "limit": self.small_share,
-                    "zero": ill[0].zero,
-                    "largest": ill[0].largest,
-                },
-                location=next((s.location for s in ill if s.location), None),
-            )
-        ]

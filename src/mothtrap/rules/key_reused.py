@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.compiling import KeyReused as Seen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.facts.compiling import KeyReused
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class KeyReused(Rule):
+@rule(
+    "STR720",
+    title="reused random key",
+    needs=[Need(facts=(KeyReused,))],
+    explains=("overfit", "loss_not_decreasing", "dead_units"),
+)
+def key_reused(
+    window: Window,
+    *,
+    num_steps: int = threshold(
+        8, unit="consecutive steps with the same key", source="chosen by hand"
+    ),
+) -> Found | None:
     """The same random key is used more than once.
 
     What it detects:
@@ -44,48 +53,26 @@ class KeyReused(Rule):
     References:
         https://docs.jax.dev/en/latest/random-numbers.html
     """
-
-    code = "STR720"
-    title = "reused random key"
-    needs = (Need(facts=(Seen,)),)
-    explains = ("overfit", "loss_not_decreasing", "dead_units")
-
-    num_steps: int = threshold(
-        8, unit="consecutive steps with the same key", source="chosen by hand"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report unchanged keys first, then keys with two draws."""
-        if not len(window.steps_S):
-            raise NotEnoughData("no step was recorded")
-        seen = list(window.seen(Seen))
-        unchanged = [one for one in seen if one.each_step >= self.num_steps]
-        if unchanged:
-            first, last = unchanged[0], max(unchanged, key=lambda one: one.each_step)
-            message = (
-                f"`{last.function}` draws from the same random key in {last.each_step} steps in a "
-                f"row (limit {self.num_steps}): dropout and noise are the same in each step"
-            )
-            onset = max(0, first.step - first.each_step + 1)
-            return [self._finding(window, last, Severity.ERROR, onset, message)]
-        twice = [one for one in seen if len(one.draws) > 1]
-        if not twice:
-            return []
-        first = twice[0]
-        lines = " and ".join(dict.fromkeys(first.draws))
-        message = f"`{first.function}` draws {len(first.draws)} times from one random key ({lines})"
-        return [self._finding(window, first, Severity.WARNING, first.step, message)]
-
-    def _finding(
-        self, window: Window, seen: Seen, severity: Severity, step: int, message: str
-    ) -> Finding:
-        return self.finding(
-            window,
-            severity=severity,
-            step=step,
-            last_step=seen.step,
-            count=max(1, seen.each_step),
-            message=message,
-            evidence={"function": seen.function, "steps": seen.each_step},
-            location=seen.location,
+    seen = list(window.seen(KeyReused, steps=1))
+    unchanged = [one for one in seen if one.each_step >= num_steps]
+    if unchanged:
+        first, last = unchanged[0], max(unchanged, key=lambda one: one.each_step)
+        return Found.of(
+            last,
+            f"`{last.function}` draws from the same random key in {last.each_step} steps in a row "
+            f"(limit {num_steps}): dropout and noise are the same in each step",
+            severity="error",
+            step=max(0, first.step - first.each_step + 1),
+            count=last.each_step,
+            evidence={"function": last.function, "steps": last.each_step},
         )
+    for one in seen:
+        if len(one.draws) > 1:
+            lines = " and ".join(dict.fromkeys(one.draws))
+            return Found.of(
+                one,
+                f"`{one.function}` draws {len(one.draws)} times from one random key ({lines})",
+                count=max(1, one.each_step),
+                evidence={"function": one.function, "steps": one.each_step},
+            )
+    return None

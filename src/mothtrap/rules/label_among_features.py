@@ -5,16 +5,23 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.trees import ColumnsSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class LabelAmongFeatures(Rule):
+@rule(
+    "EST953", needs=[Need(facts=(EstimatorFitted, ColumnsSeen))], explains=("too_good_to_be_true",)
+)
+def label_among_features(
+    window: Window,
+    *,
+    share: float = threshold(0.98, unit="of the labels", source="chosen by hand"),
+    columns: int = threshold(4, unit="columns", source="chosen by hand"),
+    rows: int = threshold(300, unit="rows", source="chosen by hand: fewer may agree by chance"),
+) -> Found | None:
     """A column leaks the label.
 
     What it detects:
@@ -44,38 +51,22 @@ class LabelAmongFeatures(Rule):
     References:
         Kaufman et al. 2012, Leakage in data mining, https://doi.org/10.1145/2382577.2382579
     """
-
-    code = "EST953"
-    needs = (Need(facts=(EstimatorFitted, ColumnsSeen)),)
-    explains = ("too_good_to_be_true",)
-
-    share: float = threshold(0.98, unit="of the labels", source="chosen by hand")
-    columns: int = threshold(4, unit="columns", source="chosen by hand")
-    rows: int = threshold(300, unit="rows", source="chosen by hand: fewer may agree by chance")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the table of every fit."""
-        fits = {one.fit: one for one in window.seen(EstimatorFitted)}
-        tables = [one for one in window.seen(ColumnsSeen) if one.fit in fits]
-        if not tables:
-            raise NotEnoughData("no training table was inspected")
-        judged = [t for t in tables if t.columns >= self.columns and t.looked_at >= self.rows]
-        if not judged:
-            raise NotApplicable(f"no table has {self.columns} columns and {self.rows} rows")
-        for table in judged:
-            name = max(table.telling, key=lambda each: table.telling[each], default="")
-            told = table.telling.get(name, 0.0)
-            if told > self.share:
-                return [
-                    self.finding(
-                        window,
-                        severity=Severity.WARNING,
-                        step=table.step,
-                        layers=(name,),
-                        message=f"column {name} alone explains {told:.1%} of the labels "
-                        f"(limit {self.share:.0%})",
-                        evidence={"value": told, "limit": self.share, "fit": table.fit},
-                        location=fits[table.fit].location,
-                    )
-                ]
-        return []
+    fits = {one.fit: one for one in window.seen(EstimatorFitted)}
+    tables = [one for one in window.seen(ColumnsSeen) if one.fit in fits]
+    if not tables:
+        raise NotEnoughData("no training table was inspected")
+    judged = [one for one in tables if one.columns >= columns and one.looked_at >= rows]
+    if not judged:
+        raise NotApplicable(f"no table has {columns} columns and {rows} rows")
+    for table in judged:
+        name = max(table.telling, key=lambda each: table.telling[each], default="")
+        told = table.telling.get(name, 0.0)
+        if told > share:
+            return Found.of(
+                table,
+                f"column {name} alone explains {told:.1%} of the labels (limit {share:.0%})",
+                layers=(name,),
+                evidence={"value": told, "limit": share, "fit": table.fit},
+                location=fits[table.fit].location,
+            )
+    return None

@@ -4,18 +4,41 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import class_calls, finding_of_calls, label_counts
+from mothtrap.rules._loss_calls import class_calls, label_counts
 from mothtrap.rules._losses import has_players
 
 
-@frozen
-class LabelsOfOneClass(Rule):
+@rule(
+    "DAT517",
+    severity="error",
+    needs=[Need(facts=(LossCall,)), Need(scalars=("loss",), optional=True)],
+    explains=(
+        "class_imbalance",
+        "constant_output",
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "overtraining",
+        "stuck_at_chance",
+        "too_good_to_be_true",
+        "unshuffled_batches",
+        "vanishing_gradient",
+        "wrong_initial_loss",
+    ),
+    passes=True,
+)
+def labels_of_one_class(
+    window: Window,
+    *,
+    samples: int = threshold(500, unit="labels", source="as in DAT503"),
+    calls: int = threshold(
+        8, unit="observed calls", source="chosen by hand: the eighth call is observed by step 57"
+    ),
+) -> Found | None:
     """All labels are the same class.
 
     What it detects:
@@ -44,55 +67,25 @@ class LabelsOfOneClass(Rule):
         Humbatova et al. 2020, Taxonomy of real faults in deep learning systems, "wrong labels",
         https://arxiv.org/abs/1910.11015
     """
-
-    code = "DAT517"
-    needs = (Need(facts=(LossCall,)), Need(scalars=("loss",), optional=True))
-    explains = (
-        "class_imbalance",
-        "constant_output",
-        "learning_rate_too_low",
-        "loss_not_decreasing",
-        "overtraining",
-        "stuck_at_chance",
-        "too_good_to_be_true",
-        "unshuffled_batches",
-        "vanishing_gradient",
-        "wrong_initial_loss",
+    observed = [call for call in class_calls(window) if call.label_counts]
+    if not observed:
+        raise NotEnoughData("no labels of a class loss were recorded")
+    if has_players(window) or not all(_is_linear(call) for call in observed):
+        raise NotApplicable("a single class may be intended, as in a GAN or for similarity scores")
+    # of all calls together: in a GAN each call may have one class
+    counts_K = label_counts(observed)
+    labels = int(counts_K.sum())
+    is_early = len({call.step for call in observed}) < calls or labels < samples
+    if is_early and (counts_K > 0).sum() == 1:
+        raise NotEnoughData(f"needs {samples} labels, saw {labels}")
+    if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
+        return None
+    only = int(counts_K.argmax())
+    return Found.of(
+        observed,
+        f"all {labels} labels are class {only}, so the model cannot learn to classify",
+        evidence={"class": only, "labels": labels, "classes": len(counts_K)},
     )
-    passes = True
-
-    samples: int = threshold(500, unit="labels", source="as in DAT503")
-    calls: int = threshold(
-        8, unit="observed calls", source="chosen by hand: the eighth call is observed by step 57"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check all calls of the run together: in a GAN each call may have one class."""
-        calls = [call for call in class_calls(window) if call.label_counts]
-        if not calls:
-            raise NotEnoughData("no labels of a class loss were recorded")
-        if has_players(window) or not all(_is_linear(call) for call in calls):
-            raise NotApplicable(
-                "a single class may be intended, as in a GAN or for similarity scores"
-            )
-        counts_K = label_counts(calls)
-        is_early = len({call.step for call in calls}) < self.calls or counts_K.sum() < self.samples
-        if is_early and (counts_K > 0).sum() == 1:
-            raise NotEnoughData(f"needs {self.samples} labels, saw {int(counts_K.sum())}")
-        if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
-            return []
-        only = int(counts_K.argmax())
-        return [
-            finding_of_calls(
-                self,
-                window,
-                calls,
-                Severity.ERROR,
-                f"all {int(counts_K.sum())} labels are class {only}, so the model cannot learn to "
-                "classify",
-                {"class": only, "labels": int(counts_K.sum()), "classes": len(counts_K)},
-            )
-        ]
 
 
 def _is_linear(call: LossCall) -> bool:

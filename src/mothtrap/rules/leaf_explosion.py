@@ -7,10 +7,9 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan, TreesGrown
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with_evaluation
@@ -21,8 +20,22 @@ BARE = 5.0
 """With fewer rows per leaf, trees run out of rows before they reach a limit; chosen by hand."""
 
 
-@frozen
-class LeafExplosion(Rule):
+@rule(
+    "TRE903",
+    needs=[Need(facts=(BoostingBegan, TreesGrown, Evaluation)), OF_BOOSTED],
+    explains=("overfit", "overtraining", "stopped_too_late"),
+    passes=True,
+)
+def leaf_explosion(
+    window: Window,
+    *,
+    rows: float = threshold(20.0, unit="rows per leaf on average", source="chosen by hand"),
+    share: float = threshold(
+        0.9, unit="of the trees", source="chosen by hand: some trees stay below the limit"
+    ),
+    rise: float = threshold(0.05, unit="of the best evaluation loss", source="chosen by hand"),
+    trees: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand"),
+) -> list[Found]:
     """Trees are so deep that their leaves have only a few rows.
 
     What it detects:
@@ -68,71 +81,52 @@ class LeafExplosion(Rule):
         Hastie, Tibshirani, Friedman 2009, The elements of statistical learning, section 10.11
     """
 
-    code = "TRE903"
-    needs = (Need(facts=(BoostingBegan, TreesGrown, Evaluation)), OF_BOOSTED)
-    explains = ("overfit", "overtraining", "stopped_too_late")
-    passes = True
-
-    rows: float = threshold(20.0, unit="rows per leaf on average", source="chosen by hand")
-    share: float = threshold(
-        0.9, unit="of the trees", source="chosen by hand: some trees stay below the limit"
-    )
-    rise: float = threshold(0.05, unit="of the best evaluation loss", source="chosen by hand")
-    trees: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run with an evaluation set."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         judged = with_evaluation(one)
         grown = [tree for tree in one.trees if tree.rows and tree.leaves]
-        if len(grown) < self.trees:
-            raise NotEnoughData(f"needs the trees of {self.trees} rounds, saw {len(grown)}")
-        early = grown[: self.trees]
+        if len(grown) < trees:
+            raise NotEnoughData(f"needs the trees of {trees} rounds, saw {len(grown)}")
+        early = grown[:trees]
         per_leaf = float(np.median([tree.rows / tree.leaves for tree in early]))
         best, last = judged.last.best, present(judged.value_E)
-        risen = last - best > self.rise * abs(best)
-        if per_leaf >= self.rows or not risen or not self._at_limit(one, early, per_leaf):
+        risen = last - best > rise * abs(best)
+        if per_leaf >= rows or not risen or not _at_limit(one, early, per_leaf, share):
             return None
         loss = one.loss
         if loss is not None and len(loss) > 1 and not loss.values_S[-1] < loss.values_S[0]:
             return None
         depth = max(tree.depth for tree in early)
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
-            last_step=judged.last.step,
+        return Found.of(
+            [one.began, judged.last],
+            f"trees have {np.median([t.leaves for t in early]):.0f} leaves at depth {depth} with "
+            f"{per_leaf:.1f} rows each (limit {rows:g}); {judged.last.operation} of "
+            f"{judged.last.site} rose from {best:.4g} to {last:.4g}",
             count=len(grown),
-            message=(
-                f"trees have {np.median([t.leaves for t in early]):.0f} leaves at depth {depth} "
-                f"with {per_leaf:.1f} rows each (limit {self.rows:g}); {judged.last.operation} of "
-                f"{judged.last.site} rose from {best:.4g} to {last:.4g}"
-            ),
             evidence={
                 "value": per_leaf,
-                "limit": self.rows,
+                "limit": rows,
                 "depth": depth,
                 "max_depth": one.began.max_depth,
                 "best": best,
                 "last": last,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
 
-    def _at_limit(self, one: Boosted, grown: list[TreesGrown], per_leaf: float) -> bool:
-        deep, leafy = one.began.max_depth, one.began.max_leaves
-        bare = per_leaf < BARE
-        if leafy:
-            allowed = leafy > 2**DEFAULT_DEPTH
-            full = _share(t.leaves >= 0.9 * leafy for t in grown) >= self.share
-            return allowed and (full or bare)
-        if deep:
-            full = _share(t.depth >= deep for t in grown) >= self.share
-            return deep > DEFAULT_DEPTH and (full or bare)
-        return True
+    return judge_each(window, judge)
+
+
+def _at_limit(one: Boosted, grown: list[TreesGrown], per_leaf: float, share: float) -> bool:
+    deep, leafy = one.began.max_depth, one.began.max_leaves
+    bare = per_leaf < BARE
+    if leafy:
+        allowed = leafy > 2**DEFAULT_DEPTH
+        full = _share(t.leaves >= 0.9 * leafy for t in grown) >= share
+        return allowed and (full or bare)
+    if deep:
+        full = _share(t.depth >= deep for t in grown) >= share
+        return deep > DEFAULT_DEPTH and (full or bare)
+    return True
 
 
 def _share(flags: object) -> float:

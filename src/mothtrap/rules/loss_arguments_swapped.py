@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
-from mothtrap.rules._loss_calls import class_calls, finding_of_calls, train_calls
+from mothtrap.rules._loss_calls import class_calls, train_calls
 
 
-@frozen
-class LossArgumentsSwapped(Rule):
+@rule(
+    "STR721",
+    title="loss arguments swapped",
+    severity="error",
+    needs=[Need(facts=(LossCall,))],
+    explains=(
+        *NOT_FINITE,
+        *UNLEARNED,
+        "activation_growth",
+        "constant_output",
+        "exploding_gradient",
+        "label_out_of_range",
+        "labels_unrelated",
+        "learning_rate_too_high",
+        "loss_diverging",
+        "loss_mismatch",
+        "loss_oscillating",
+        "overfit",
+        "overtraining",
+        "saturated_activation",
+        "vanishing_gradient",
+        "weight_growth",
+        "wrong_initial_loss",
+    ),
+)
+def loss_arguments_swapped(window: Window) -> Found | None:
     """A loss gets its prediction and its target in the wrong order.
 
     What it detects:
@@ -45,47 +68,16 @@ class LossArgumentsSwapped(Rule):
     References:
         https://keras.io/api/losses/
     """
-
-    code = "STR721"
-    title = "loss arguments swapped"
-    needs = (Need(facts=(LossCall,)),)
-    explains = (
-        *NOT_FINITE,
-        *UNLEARNED,
-        "activation_growth",
-        "constant_output",
-        "exploding_gradient",
-        "label_out_of_range",
-        "labels_unrelated",
-        "learning_rate_too_high",
-        "loss_diverging",
-        "loss_mismatch",
-        "loss_oscillating",
-        "overfit",
-        "overtraining",
-        "saturated_activation",
-        "vanishing_gradient",
-        "weight_growth",
-        "wrong_initial_loss",
+    calls = [call for call in train_calls(window) if call.operation == "kl_div"]
+    calls = [call for call in calls if call.swapped] or class_calls(window)
+    if all(call.function == "" for call in calls):
+        raise NotApplicable("the argument order of this loss is unknown")
+    swapped = [call for call in calls if call.swapped]
+    if not swapped:
+        return None
+    function = swapped[0].function
+    return Found.of(
+        swapped,
+        f"{function} is given the prediction as its target, and the labels as its prediction",
+        evidence={"function": function},
     )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the training losses."""
-        calls = [call for call in train_calls(window) if call.operation == "kl_div"]
-        calls = [call for call in calls if call.swapped] or class_calls(window)
-        if all(call.function == "" for call in calls):
-            raise NotApplicable("the argument order of this loss is unknown")
-        swapped = [call for call in calls if call.swapped]
-        if not swapped:
-            return []
-        return [
-            finding_of_calls(
-                self,
-                window,
-                swapped,
-                Severity.ERROR,
-                f"{swapped[0].function} is given the prediction as its target, and the labels as "
-                "its prediction",
-                {"function": swapped[0].function},
-            )
-        ]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall, MetricBroadcast
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 
-@frozen
-class LossBroadcast(Rule):
+@rule(
+    "STR706",
+    title="broadcast in the loss",
+    needs=[Need(facts=(LossCall,)), Need(facts=(MetricBroadcast,), optional=True)],
+    explains=("cannot_overfit", "loss_not_decreasing", "stuck_at_chance", "overtraining"),
+)
+def loss_broadcast(window: Window) -> Iterator[Found]:
     """The prediction and the target of a loss are broadcast against each other.
 
     What it detects:
@@ -51,107 +56,77 @@ class LossBroadcast(Rule):
     References:
         https://docs.pytorch.org/docs/stable/notes/broadcasting.html
     """
+    calls, metrics = list(window.seen(LossCall)), list(window.seen(MetricBroadcast))
+    elementwise = [call for call in calls if call.operation == "elementwise"]
+    if not calls and not metrics:
+        raise NotEnoughData("no loss function call was observed")
+    if not elementwise and not metrics:
+        raise NotApplicable("no elementwise loss is used")
+    if any(map(_is_broadcast, elementwise)):
+        yield _in_loss(filter(_is_broadcast, elementwise))
+    elif any(map(_is_stretched, elementwise)):
+        yield _one_for_all(filter(_is_stretched, elementwise))
+    if metrics:
+        yield _in_metric(metrics[0])
 
-    code = "STR706"
-    title = "broadcast in the loss"
-    needs = (
-        Need(facts=(LossCall,)),
-        Need(facts=(MetricBroadcast,), optional=True),
+
+def _in_metric(one: MetricBroadcast) -> Found:
+    """Report a metric that compares every prediction with every target."""
+    shapes = {1: "(N,)", 2: "(N, 1)"}
+    prediction, target = shapes[one.prediction_axes], shapes[one.target_axes]
+    return Found.of(
+        one,
+        f"the prediction has shape {prediction} and the target {target}: the metric "
+        f"`{one.metric}` compares every prediction with every target",
+        severity="warning",
+        evidence={
+            "metric": one.metric,
+            "prediction_shape": prediction,
+            "target_shape": target,
+        },
+        title="broadcast in a metric",
     )
-    explains = (
-        "cannot_overfit",
-        "loss_not_decreasing",
-        "stuck_at_chance",
-        "overtraining",
+
+
+def _in_loss(calls: Iterable[LossCall]) -> Found:
+    """Report a loss that compares every prediction with every target."""
+    broadcast = sorted(calls, key=lambda call: call.step)
+    first = broadcast[0]
+    prediction, target = first.prediction_shape or (), first.target_shape or ()
+    result = first.result_shape or ()
+    return Found.of(
+        broadcast,
+        f"the prediction has shape {prediction} and the target {target}: the loss has shape "
+        f"{result} and compares every prediction with every target",
+        severity="error",
+        evidence={
+            "prediction_shape": list(prediction),
+            "target_shape": list(target),
+            "result_shape": list(result),
+        },
+        mode=first.mode.value,
     )
 
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the shapes of every observed elementwise loss."""
-        calls, metrics = list(window.seen(LossCall)), list(window.seen(MetricBroadcast))
-        if metrics:
-            return [*self._in_loss(window, calls), self._in_metric(window, metrics[0])]
-        if not calls:
-            raise NotEnoughData("no loss function call was observed")
-        elementwise = [call for call in calls if call.operation == "elementwise"]
-        if not elementwise:
-            raise NotApplicable("no elementwise loss is used")
-        return self._in_loss(window, elementwise)
 
-    def _in_metric(self, window: Window, one: MetricBroadcast) -> Finding:
-        """Report a metric that compares every prediction with every target."""
-        shapes = {1: "(N,)", 2: "(N, 1)"}
-        prediction, target = shapes[one.prediction_axes], shapes[one.target_axes]
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.step,
-            message=(
-                f"the prediction has shape {prediction} and the target {target}: the metric "
-                f"`{one.metric}` compares every prediction with every target"
-            ),
-            evidence={
-                "metric": one.metric,
-                "prediction_shape": prediction,
-                "target_shape": target,
-            },
-            location=one.location,
-            title="broadcast in a metric",
-        )
-
-    def _in_loss(self, window: Window, calls: list[LossCall]) -> list[Finding]:
-        elementwise = [call for call in calls if call.operation == "elementwise"]
-        broadcast = [call for call in elementwise if _is_broadcast(call)]
-        if not broadcast:
-            stretched = [call for call in elementwise if _is_stretched(call)]
-            return [self._one_for_all(window, stretched)] if stretched else []
-        first = min(broadcast, key=lambda call: call.step)
-        prediction, target = first.prediction_shape or (), first.target_shape or ()
-        result = first.result_shape or ()
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=first.step,
-                last_step=max(call.step for call in broadcast),
-                count=len({call.step for call in broadcast}),
-                message=(
-                    f"the prediction has shape {prediction} and the target {target}: the loss has "
-                    f"shape {result} and compares every prediction with every target"
-                ),
-                evidence={
-                    "prediction_shape": list(prediction),
-                    "target_shape": list(target),
-                    "result_shape": list(result),
-                },
-                location=first.location,
-                mode=first.mode.value,
-            )
-        ]
-
-    def _one_for_all(self, window: Window, calls: list[LossCall]) -> Finding:
-        """Report one output of each row that is compared with all targets of the row."""
-        first = min(calls, key=lambda call: call.step)
-        prediction, target = first.prediction_shape or (), first.target_shape or ()
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=first.step,
-            last_step=max(call.step for call in calls),
-            count=len({call.step for call in calls}),
-            message=(
-                f"the prediction has shape {prediction} and the target {target}: "
-                f"`{first.function}` compares the one output of each row with {target[-1]} targets"
-            ),
-            evidence={"prediction_shape": list(prediction), "target_shape": list(target)},
-            location=first.location,
-            mode=first.mode.value,
-            fixes=(
-                f"If each of the {target[-1]} positions of a sequence has a target, set "
-                "`return_sequences=True` in the last recurrent layer, and pass targets with a last "
-                "axis of size 1.",
-                f"Otherwise, give the last layer {target[-1]} units.",
-            ),
-        )
+def _one_for_all(calls: Iterable[LossCall]) -> Found:
+    """Report one output of each row that is compared with all targets of the row."""
+    stretched = sorted(calls, key=lambda call: call.step)
+    first = stretched[0]
+    prediction, target = first.prediction_shape or (), first.target_shape or ()
+    return Found.of(
+        stretched,
+        f"the prediction has shape {prediction} and the target {target}: `{first.function}` "
+        f"compares the one output of each row with {target[-1]} targets",
+        severity="warning",
+        evidence={"prediction_shape": list(prediction), "target_shape": list(target)},
+        mode=first.mode.value,
+        fixes=(
+            f"If each of the {target[-1]} positions of a sequence has a target, set "
+            "`return_sequences=True` in the last recurrent layer, and pass targets with a last "
+            "axis of size 1.",
+            f"Otherwise, give the last layer {target[-1]} units.",
+        ),
+    )
 
 
 def _is_stretched(call: LossCall) -> bool:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class LossNotReturnedRule(Rule):
+@rule(
+    "RUN910",
+    severity="error",
+    needs=[Need(facts=(TrainerSettings,)), Need(facts=(LossNotReturned,))],
+    explains=("step_without_backward", "loss_not_decreasing", "stuck_at_chance"),
+)
+def loss_not_returned(
+    window: Window,
+    *,
+    calls: int = threshold(20, unit="calls", source="chosen by hand: scripts may skip a batch"),
+) -> Found | None:
     """The training step returns no loss, so nothing is trained.
 
     What it detects:
@@ -42,31 +50,16 @@ class LossNotReturnedRule(Rule):
     References:
         https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#training-step
     """
-
-    code = "RUN910"
-    needs = (Need(facts=(TrainerSettings,)), Need(facts=(LossNotReturned,)))
-    explains = ("step_without_backward", "loss_not_decreasing", "stuck_at_chance")
-
-    calls: int = threshold(20, unit="calls", source="chosen by hand: scripts may skip a batch")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the results of the training steps."""
-        if not any(True for _ in window.seen(TrainerSettings)):
-            raise NotApplicable("this training run uses no trainer")
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
+    if next(window.seen(TrainerSettings), None) is None:
+        raise NotApplicable("this training run uses no trainer")
+    for one in window.seen(LossNotReturned):
+        if one.calls >= calls:
+            return Found.of(
+                one,
+                f"training_step of {one.model} returned None in all of the first {one.calls} "
+                "calls: no step was taken, and the weights do not change",
                 step=0,
-                last_step=one.step,
                 count=one.calls,
-                message=(
-                    f"training_step of {one.model} returned None in all of the first {one.calls} "
-                    "calls: no step was taken, and the weights do not change"
-                ),
-                evidence={"calls": one.calls, "limit": self.calls},
-                location=one.location,
+                evidence={"calls": one.calls, "limit": calls},
             )
-            for one in window.seen(LossNotReturned)
-            if one.calls >= self.calls
-        ][:1]
+    return None

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.functions import ModelCompiled
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 
-@frozen
-class LossScalingForgotten(Rule):
+@rule(
+    "NUM012",
+    severity="error",
+    needs=[Need(facts=(ModelCompiled,))],
+    explains=(
+        *("gradient_underflow", "vanishing_gradient", "loss_not_decreasing", "stuck_at_chance"),
+        *("learning_rate_too_low", "update_ratio", "unchanged_tensor", "loss_scale_collapse"),
+    ),
+)
+def loss_scaling_forgotten(window: Window) -> Found | None:
     """A model trains in half precision without loss scaling.
 
     What it detects:
@@ -44,33 +51,19 @@ class LossScalingForgotten(Rule):
     References:
         https://keras.io/api/mixed_precision/
     """
-
-    code = "NUM012"
-    needs = (Need(facts=(ModelCompiled,)),)
-    explains = (
-        *("gradient_underflow", "vanishing_gradient", "loss_not_decreasing", "stuck_at_chance"),
-        *("learning_rate_too_low", "update_ratio", "unchanged_tensor", "loss_scale_collapse"),
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every model that computes in half precision."""
-        seen = list(window.seen(ModelCompiled))
-        if not seen:
-            raise NotEnoughData("no model was compiled")
-        half = [one for one in seen if one.loss_scaled is not None]
-        if not half:
-            raise NotApplicable("no model trains in float16")
-        forgotten = [one for one in half if one.loss_scaled is False]
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=one.step,
+    seen = list(window.seen(ModelCompiled))
+    if not seen:
+        raise NotEnoughData("no model was compiled")
+    half = [one for one in seen if one.loss_scaled is not None]
+    if not half:
+        raise NotApplicable("no model trains in float16")
+    for one in half:
+        if not one.loss_scaled:
+            return Found.of(
+                one,
+                f"{one.model} ({one.model_type}) trains in {one.policy}, but its loss is not "
+                "scaled",
                 last_step=window.last_step,
-                message=f"{one.model} ({one.model_type}) trains in {one.policy}, but its loss is "
-                "not scaled",
                 evidence={"policy": one.policy},
-                location=one.location,
             )
-            for one in forgotten[:1]
-        ]
+    return None

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.layers import MaskOfOnes
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 
-@frozen
-class MaskOfZerosAndOnes(Rule):
+@rule(
+    "STR722",
+    title="mask of zeros and ones",
+    severity="error",
+    needs=[Need(facts=(MaskOfOnes,))],
+    explains=("too_good_to_be_true", "causal_leak", "overfit"),
+)
+def mask_of_ones(window: Window) -> Found | None:
     """A floating-point mask of zeros and ones masks nothing.
 
     What it detects:
@@ -48,30 +53,15 @@ class MaskOfZerosAndOnes(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     """
-
-    code = "STR722"
-    title = "mask of zeros and ones"
-    needs = (Need(facts=(MaskOfOnes,)),)
-    explains = ("too_good_to_be_true", "causal_leak", "overfit")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report the first mask of zeros and ones."""
-        seen = list(window.seen(MaskOfOnes))
-        if not seen:
-            raise NotApplicable("no attention layer received a mask of zeros and ones")
-        first = seen[0]
-        where = f"{first.module} gets" if first.module else "an attention layer gets"
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=first.step,
-                layers=(first.module,) if first.module else (),
-                message=(
-                    f"{where} a floating-point mask of shape {first.shape} that contains only 0 "
-                    "and 1: it is added to the scores, so it masks nothing"
-                ),
-                evidence={"masks": len(seen), "shape": list(first.shape)},
-                location=first.location,
-            )
-        ]
+    seen = list(window.seen(MaskOfOnes))
+    if not seen:
+        raise NotApplicable("no attention layer received a mask of zeros and ones")
+    first = seen[0]
+    where = f"{first.module} gets" if first.module else "an attention layer gets"
+    return Found.of(
+        first,
+        f"{where} a floating-point mask of shape {first.shape} that contains only 0 and 1: it is "
+        "added to the scores, so it masks nothing",
+        layers=(first.module,) if first.module else (),
+        evidence={"masks": len(seen), "shape": list(first.shape)},
+    )

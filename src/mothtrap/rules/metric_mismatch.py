@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.metrics import OF_CLASSES, OF_NUMBERS, kind
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class MetricMismatch(Rule):
+@rule(
+    "TRE917",
+    needs=[Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED],
+    explains=("stopped_too_late",),
+)
+def metric_mismatch(
+    window: Window,
+    *,
+    near: float = threshold(0.001, unit="of the spread of the labels", source="chosen by hand"),
+) -> list[Found]:
     """The metric does not fit the objective.
 
     What it detects:
@@ -52,57 +59,48 @@ class MetricMismatch(Rule):
         https://doi.org/10.1198/016214506000001437
     """
 
-    code = "TRE917"
-    needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
-    explains = ("stopped_too_late",)
-    near: float = threshold(0.001, unit="of the spread of the labels", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         kinds = {name: kind(name) for name in one.began.metrics}
         known = {name: sort for name, sort in kinds.items() if sort}
         if not known:
             raise NotApplicable("no metric of the library is evaluated")
-        words = self._words(one, known)
+        words = _words(one, known, near)
         if not words or len(known) < len(kinds):
             return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
+        return Found.of(
+            one.began,
+            words,
             mode="eval",
-            message=words,
             evidence={
                 "metrics": ", ".join(known),
                 "objective": one.began.objective,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
 
-    def _words(self, one: Boosted, known: dict[str, str]) -> str:
-        names, objective = ", ".join(known), one.began.objective
-        if one.began.task in ("two_classes", "classes"):
-            if all(sort in OF_NUMBERS for sort in known.values()):
-                return (
-                    f"a classification objective ({objective}) is evaluated with {names}, a "
-                    "regression metric"
-                )
-            return ""
-        if one.began.task != "regression":
-            return ""
-        wrong = [name for name, sort in known.items() if sort in OF_CLASSES]
-        if wrong:
+    return judge_each(window, judge)
+
+
+def _words(one: Boosted, known: dict[str, str], near: float) -> str:
+    names, objective = ", ".join(known), one.began.objective
+    if one.began.task in ("two_classes", "classes"):
+        if all(sort in OF_NUMBERS for sort in known.values()):
             return (
-                f"a regression objective ({objective}) is evaluated with {wrong[0]}, a "
-                "classification metric"
+                f"a classification objective ({objective}) is evaluated with {names}, a regression "
+                "metric"
             )
-        table = one.tables.get("")
-        if "mape" not in known.values() or table is None or table.label_nearest is None:
-            return ""
-        if table.label_nearest > self.near * (table.label_std or 0.0):
-            return ""
-        return f"a relative error ({names}) is computed for labels that are 0 or nearly 0"
+        return ""
+    if one.began.task != "regression":
+        return ""
+    wrong = [name for name, sort in known.items() if sort in OF_CLASSES]
+    if wrong:
+        return (
+            f"a regression objective ({objective}) is evaluated with {wrong[0]}, a classification "
+            "metric"
+        )
+    table = one.tables.get("")
+    if "mape" not in known.values() or table is None or table.label_nearest is None:
+        return ""
+    if table.label_nearest > near * (table.label_std or 0.0):
+        return ""
+    return f"a relative error ({names}) is computed for labels that are 0 or nearly 0"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.optimizers import MicroBatchesCleared
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class MicroBatchesAreCleared(Rule):
+@rule(
+    "GRD109",
+    title="micro-batches are cleared",
+    needs=[Need(facts=(MicroBatchesCleared,))],
+    explains=("learning_rate_too_low", "loss_not_decreasing", "loss_oscillating", "update_ratio"),
+)
+def micro_batches_cleared(
+    window: Window, *, num_steps: int = threshold(8, unit="steps", source="chosen by hand")
+) -> Found | None:
     """Gradients are cleared between the micro-batches of a step.
 
     What it detects:
@@ -45,42 +51,21 @@ class MicroBatchesAreCleared(Rule):
     References:
         https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation
     """
-
-    code = "GRD109"
-    title = "micro-batches are cleared"
-    needs = (Need(facts=(MicroBatchesCleared,)),)
-    explains = ("learning_rate_too_low", "loss_not_decreasing", "loss_oscillating", "update_ratio")
-
-    num_steps: int = threshold(8, unit="steps", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report optimizers that apply the last micro-batch only."""
-        if window.total_steps < self.num_steps:
-            raise NotEnoughData(f"needs {self.num_steps} steps, saw {window.total_steps}")
-        seen = list(window.seen(MicroBatchesCleared))
-        if not seen:
-            raise NotApplicable("no gradients of micro-batches were cleared")
-        first = seen[0]
-        if first.steps < self.num_steps:
-            return []
-        lost = first.micro_batches - 1
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                step=max(0, first.step - first.steps + 1),
-                last_step=first.step,
-                count=first.steps,
-                message=(
-                    f"{first.optimizer} applies only the last of {first.micro_batches} "
-                    f"micro-batches: zero_grad() discards the gradients of the other {lost} in "
-                    f"all {first.steps} inspected steps (limit {self.num_steps})"
-                ),
-                evidence={
-                    "micro_batches": first.micro_batches,
-                    "steps": first.steps,
-                    "limit": self.num_steps,
-                },
-                location=first.location,
-            )
-        ]
+    first = next(window.seen(MicroBatchesCleared, steps=num_steps), None)
+    if first is None:
+        raise NotApplicable("no gradients of micro-batches were cleared")
+    if first.steps < num_steps:
+        return None
+    return Found.of(
+        first,
+        f"{first.optimizer} applies only the last of {first.micro_batches} micro-batches: "
+        f"zero_grad() discards the gradients of the other {first.micro_batches - 1} in all "
+        f"{first.steps} inspected steps (limit {num_steps})",
+        step=max(0, first.step - first.steps + 1),
+        count=first.steps,
+        evidence={
+            "micro_batches": first.micro_batches,
+            "steps": first.steps,
+            "limit": num_steps,
+        },
+    )

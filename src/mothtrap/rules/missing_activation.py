@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.functions import ModelCompiled
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
@@ -15,8 +14,12 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@frozen
-class MissingActivation(Rule):
+@rule(
+    "STR716",
+    needs=[Need(facts=(ModelCompiled,))],
+    explains=(*UNLEARNED, "constant_prediction", "overtraining"),
+)
+def missing_activation(window: Window) -> Found | None:
     """Hidden layers have no activation, so the model is linear.
 
     What it detects:
@@ -45,30 +48,20 @@ class MissingActivation(Rule):
     References:
         https://keras.io/api/layers/activations/
     """
-
-    code = "STR716"
-    needs = (Need(facts=(ModelCompiled,)),)
-    explains = (*UNLEARNED, "constant_prediction", "overtraining")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the newest record of every compiled model."""
-        seen = list(window.seen(ModelCompiled))
-        if not seen:
-            raise NotEnoughData("no model was compiled")
-        newest = {one.model: one for one in seen}
-        return [self._finding(window, one) for one in newest.values() if one.linear_layers][:1]
-
-    def _finding(self, window: Window, one: ModelCompiled) -> Finding:
-        layers = one.linear_layers
-        are = "layers have" if len(layers) > 1 else "layer has"
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.step,
-            last_step=window.last_step,
-            layers=layers[:LAYERS_NAMED],
-            message=f"{len(layers)} hidden {are} no activation, and nothing else before the last "
-            f"layer of {one.model} is nonlinear: the model can learn no more than a single layer",
-            evidence={"hidden_layers": len(layers)},
-            location=one.linear_location or one.location,
-        )
+    newest = window.latest(ModelCompiled, by="model", steps=0)
+    if not newest:
+        raise NotEnoughData("no model was compiled")
+    for one in newest:
+        if one.linear_layers:
+            layers = one.linear_layers
+            are = "layers have" if len(layers) > 1 else "layer has"
+            return Found.of(
+                one,
+                f"{len(layers)} hidden {are} no activation, and nothing else before the last layer "
+                f"of {one.model} is nonlinear: the model can learn no more than a single layer",
+                last_step=window.last_step,
+                layers=layers[:LAYERS_NAMED],
+                evidence={"hidden_layers": len(layers)},
+                location=one.linear_location or one.location,
+            )
+    return None

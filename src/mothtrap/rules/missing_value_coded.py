@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class MissingValueCoded(Rule):
+@rule(
+    "TRE913",
+    title="missing values coded as numbers",
+    needs=[Need(facts=(BoostingBegan, ColumnsSeen)), OF_BOOSTED],
+    explains=("unnormalized_input",),
+)
+def missing_value_coded(
+    window: Window, *, share: float = threshold(0.01, unit="of the rows", source="chosen by hand")
+) -> list[Found]:
     """A placeholder number stands for missing values.
 
     What it detects:
@@ -47,47 +53,30 @@ class MissingValueCoded(Rule):
         Chen and Guestrin 2016, XGBoost, section 3.4, https://arxiv.org/abs/1603.02754
     """
 
-    code = "TRE913"
-    title = "missing values coded as numbers"
-    needs = (Need(facts=(BoostingBegan, ColumnsSeen)), OF_BOOSTED)
-    explains = ("unnormalized_input",)
-    share: float = threshold(0.01, unit="of the rows", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         if one.columns is None:
             raise NotEnoughData("the columns were not inspected")
-        found = {name: s for name, s in one.columns.sentinels.items() if s >= self.share}
+        found = {name: s for name, s in one.columns.sentinels.items() if s >= share}
         if not found:
             return None
         name = max(found, key=lambda each: found[each])
         value = one.columns.sentinel_values[name]
         more = f" (and in {len(found) - 1} more columns)" if len(found) > 1 else ""
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
+        replace = f"Replace it: `x.replace({value:g}, numpy.nan)`."
+        pass_it = f"Pass `missing={value:g}` to `DMatrix` or the estimator."
+        return Found.of(
+            one.began,
+            f"{found[name]:.1%} of the rows have {value:g} in {name}{more}, far outside all other "
+            "values: it stands for a missing value",
             layers=(name,),
-            message=(
-                f"{found[name]:.1%} of the rows have {value:g} in {name}{more}, far outside all "
-                "other values: it stands for a missing value"
-            ),
             evidence={
                 "value": found[name],
-                "limit": self.share,
+                "limit": share,
                 "sentinel": value,
                 "columns": ", ".join(found),
                 "fit": one.began.fit,
             },
-            location=one.began.location,
-            fixes=self._fixes(one, value),
+            fixes=(pass_it, replace) if one.began.library == "xgboost" else (replace,),
         )
 
-    def _fixes(self, one: Boosted, value: float) -> tuple[str, ...]:
-        replace = f"Replace it: `x.replace({value:g}, numpy.nan)`."
-        if one.began.library == "xgboost":
-            return (f"Pass `missing={value:g}` to `DMatrix` or the estimator.", replace)
-        return (replace,)
+    return judge_each(window, judge)

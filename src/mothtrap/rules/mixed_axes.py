@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossSeries, MixedAxes
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class MixedAxesRule(Rule):
+@rule(
+    "STR724",
+    title="a view mixes up axes",
+    needs=[Need(facts=(MixedAxes,)), Need(facts=(LossSeries,), optional=True)],
+    explains=(*UNLEARNED, "causal_leak", "overfit", "label_noise"),
+)
+def mixed_axes(
+    window: Window,
+    *,
+    looks: int = threshold(4, unit="backward passes", source="chosen by hand"),
+    share: float = threshold(
+        0.75, unit="of the passes", source="chosen by hand: the last batch can have other sizes"
+    ),
+) -> Found | None:
     """A view changes the order of axes where a transpose was intended.
 
     What it detects:
@@ -53,28 +63,9 @@ class MixedAxesRule(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html
     """
-
-    code = "STR724"
-    title = "a view mixes up axes"
-    needs = (Need(facts=(MixedAxes,)), Need(facts=(LossSeries,), optional=True))
-    explains = (*UNLEARNED, "causal_leak", "overfit", "label_noise")
-
-    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
-    share: float = threshold(
-        0.75, unit="of the passes", source="chosen by hand: the last batch can have other sizes"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the views under each line of a loss."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        for one in window.seen(MixedAxes):
-            if one.mixed >= max(self.looks, self.share * one.looks):
-                return [self._finding(window, one)]
-        return []
-
-    def _finding(self, window: Window, one: MixedAxes) -> Finding:
-        before, flatten = self.fixes(window)
+    for one in window.seen(MixedAxes, steps=looks):
+        if one.mixed < max(looks, share * one.looks):
+            continue
         if one.targets:
             message = (
                 f"the prediction is flattened from shape {one.given}, and its targets from shape "
@@ -85,19 +76,17 @@ class MixedAxesRule(Rule):
                 f"a tensor of shape {one.given} is viewed as {one.became}: the axes change places, "
                 "but their values stay where they are, so values of different rows are mixed"
             )
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
+        return Found.of(
+            one,
+            message,
             step=0,
-            last_step=one.step,
             count=one.mixed,
-            message=message,
             evidence={
                 "given": list(one.given),
                 "became": list(one.became),
                 "looks": one.looks,
-                "limit": self.looks,
+                "limit": looks,
             },
-            location=one.location,
-            fixes=(flatten, before) if one.targets else (before,),
+            fixes=(2, 0, 1) if one.targets else (0, 1),
         )
+    return None

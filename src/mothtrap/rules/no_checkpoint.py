@@ -5,16 +5,26 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.workers import WeightsSaved
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class NoCheckpoint(Rule):
+@rule(
+    "RUN907",
+    severity="info",
+    needs=[
+        Need(facts=(CheckpointSaved, WeightsSaved), each_step=True),
+        Need(scalars=("loss",), optional=True),
+    ],
+)
+def no_checkpoint(
+    window: Window,
+    *,
+    seconds: float = threshold(3600.0, unit="seconds of training", source="chosen by hand"),
+) -> Found | None:
     """A long training run saves no weights.
 
     What it detects:
@@ -46,33 +56,17 @@ class NoCheckpoint(Rule):
     References:
         https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
     """
-
-    code = "RUN907"
-    needs = (
-        Need(facts=(CheckpointSaved, WeightsSaved), each_step=True),
-        Need(scalars=("loss",), optional=True),
+    if window.worker:
+        raise NotApplicable("the first rank saves for all ranks")
+    if any(True for kind in (CheckpointSaved, WeightsSaved) for _ in window.seen(kind)):
+        return None
+    if window.trained_s < seconds:
+        raise NotEnoughData(f"needs {seconds:,.0f} s of training")
+    return Found(
+        step=0,
+        last_step=window.last_step,
+        message=f"no weights were saved in {window.total_steps:,} steps "
+        f"({window.trained_s / 60:,.1f} minutes of training)",
+        evidence={"value": window.trained_s, "limit": seconds},
+        location=next((one.location for one in window.scalars("loss") if one.location), None),
     )
-
-    seconds: float = threshold(3600.0, unit="seconds of training", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check for saved weights once the training has run for long."""
-        if window.worker:
-            raise NotApplicable("the first rank saves for all ranks")
-        if any(True for kind in (CheckpointSaved, WeightsSaved) for _ in window.seen(kind)):
-            return []
-        if window.trained_s < self.seconds:
-            raise NotEnoughData(f"needs {self.seconds:,.0f} s of training")
-        places = [series.location for series in window.scalars("loss") if series.location]
-        return [
-            self.finding(
-                window,
-                severity=Severity.INFO,
-                step=0,
-                last_step=window.last_step,
-                message=f"no weights were saved in {window.total_steps:,} steps "
-                f"({window.trained_s / 60:,.1f} minutes of training)",
-                evidence={"value": window.trained_s, "limit": self.seconds},
-                location=places[0] if places else None,
-            )
-        ]

@@ -5,18 +5,37 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import trend
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluation
 
 
-@frozen
-class NothingLearned(Rule):
+@rule(
+    "TRE918",
+    needs=[Need(facts=(BoostingBegan, Evaluation)), OF_BOOSTED],
+    explains=(
+        "overfit",
+        "overtraining",
+        "stopped_too_late",
+        "labels_unrelated",
+        "leaf_explosion",
+        "class_imbalance",
+        "unscaled_weights",
+    ),
+    passes=True,
+)
+def nothing_learned(
+    window: Window,
+    *,
+    rounds: int = threshold(10, unit="rounds", source="chosen by hand"),
+    rows: int = threshold(100, unit="evaluation rows", source="chosen by hand"),
+    falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand"),
+    share: float = threshold(0.99, unit="of the loss from guessing", source="chosen by hand"),
+) -> list[Found]:
     """The model never does better than guessing on other rows.
 
     What it detects:
@@ -50,59 +69,34 @@ class NothingLearned(Rule):
         Ojala and Garriga 2010, Permutation tests for studying classifier performance, JMLR 11
     """
 
-    code = "TRE918"
-    needs = (Need(facts=(BoostingBegan, Evaluation)), OF_BOOSTED)
-    explains = (
-        "overfit",
-        "overtraining",
-        "stopped_too_late",
-        "labels_unrelated",
-        "leaf_explosion",
-        "class_imbalance",
-        "unscaled_weights",
-    )
-    passes = True
-    rounds: int = threshold(10, unit="rounds", source="chosen by hand")
-    rows: int = threshold(100, unit="evaluation rows", source="chosen by hand")
-    falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand")
-    share: float = threshold(0.99, unit="of the loss from guessing", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         judged = with_evaluation(one)
         last = judged.last
         if not last.guess:
             raise NotApplicable("the loss from guessing is unknown")
-        if last.rows < self.rows or last.number + 1 < self.rounds:
-            raise NotEnoughData(f"needs {self.rounds} rounds and {self.rows} rows")
+        if last.rows < rows or last.number + 1 < rounds:
+            raise NotEnoughData(f"needs {rounds} rounds and {rows} rows")
         table = one.tables.get("")
         grows = any(tree.leaves > 1 for tree in one.trees)
         small = one.began.learning_rate is not None and one.began.learning_rate * last.number < 1
-        falls = trend(judged.value_E) < -self.falling  # slowly, but it learns
-        if last.best <= self.share * last.guess or not grows or small or falls:
+        falls = trend(judged.value_E) < -falling  # slowly, but it learns
+        if last.best <= share * last.guess or not grows or small or falls:
             return None
         if table is not None and table.weighted:
             raise NotApplicable("rows or classes are weighted")
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
-            last_step=last.step,
+        return Found.of(
+            [one.began, last],
+            f"in {last.number + 1} rounds {last.operation} of {last.site} was never below "
+            f"{last.best:.4g}; guessing gives {last.guess:.4g}",
             count=last.number + 1,
             mode="eval",
-            message=(
-                f"in {last.number + 1} rounds {last.operation} of {last.site} was never below "
-                f"{last.best:.4g}; guessing gives {last.guess:.4g}"
-            ),
             evidence={
                 "value": last.best,
-                "limit": self.share * last.guess,
+                "limit": share * last.guess,
                 "guess": last.guess,
                 "site": last.site,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
+
+    return judge_each(window, judge)

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class ObjectiveMismatch(Rule):
+@rule(
+    "TRE907",
+    needs=[Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED],
+    explains=("metric_mismatch", "stopped_too_late", "overfit", "boosting_rate_too_low"),
+)
+def objective_mismatch(
+    window: Window,
+    *,
+    rows: int = threshold(100, unit="rows", source="chosen by hand"),
+    levels: int = threshold(10, unit="values of a label", source="chosen by hand"),
+    even: float = threshold(
+        0.3,
+        unit="of the rows of the most frequent value",
+        source="chosen by hand: the values of a count are less balanced",
+    ),
+    classes: int = threshold(20, unit="classes", source="chosen by hand"),
+    per_class: float = threshold(20.0, unit="rows of a class", source="chosen by hand"),
+) -> list[Found]:
     """The objective does not fit the labels.
 
     What it detects:
@@ -57,24 +72,7 @@ class ObjectiveMismatch(Rule):
         https://xgboost.readthedocs.io/en/stable/parameter.html#learning-task-parameters
     """
 
-    code = "TRE907"
-    needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
-    explains = ("metric_mismatch", "stopped_too_late", "overfit", "boosting_rate_too_low")
-    rows: int = threshold(100, unit="rows", source="chosen by hand")
-    levels: int = threshold(10, unit="values of a label", source="chosen by hand")
-    even: float = threshold(
-        0.3,
-        unit="of the rows of the most frequent value",
-        source="chosen by hand: the values of a count are less balanced",
-    )
-    classes: int = threshold(20, unit="classes", source="chosen by hand")
-    per_class: float = threshold(20.0, unit="rows of a class", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         table, task = one.tables.get(""), one.began.task
         if table is None:
             raise NotEnoughData("the training data were not inspected")
@@ -82,19 +80,17 @@ class ObjectiveMismatch(Rule):
             raise NotApplicable(
                 f"{one.began.objective} is neither a classification nor a regression objective"
             )
-        if table.rows < self.rows:
-            raise NotEnoughData(f"needs {self.rows} rows, saw {table.rows}")
+        if table.rows < rows:
+            raise NotEnoughData(f"needs {rows} rows, saw {table.rows}")
         if task == "regression":
-            words = self._numbers_that_are_classes(table)
+            words = _numbers_that_are_classes(table, levels, even)
         else:
-            words = self._classes_that_are_not(one, table)
+            words = _classes_that_are_not(one.began, table, classes, per_class)
         if not words:
             return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
-            message=f"the objective is {one.began.objective}, but {words}",
+        return Found.of(
+            one.began,
+            f"the objective is {one.began.objective}, but {words}",
             evidence={
                 "objective": one.began.objective,
                 "values": table.label_distinct,
@@ -102,37 +98,44 @@ class ObjectiveMismatch(Rule):
                 "rows": table.rows,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
 
-    def _numbers_that_are_classes(self, table: TableSeen) -> str:
-        distinct, low, high = table.label_distinct, table.label_min, table.label_max
-        if distinct is None or low is None or high is None:
-            return ""
-        if distinct == 2:
-            return f"the labels form two classes: {low:g} and {high:g}"
-        if not 3 <= distinct <= self.levels or low != 0 or high != distinct - 1:
-            return ""
-        counts = table.value_counts
-        if not counts or min(counts) < self.even * max(counts):
-            return ""
-        return f"the labels form {distinct} classes, 0 to {high:g}, about equally frequent"
+    return judge_each(window, judge)
 
-    def _classes_that_are_not(self, one: Boosted, table: TableSeen) -> str:
-        distinct, low, high = table.label_distinct, table.label_min, table.label_max
-        if low is None or high is None:
-            return ""
-        if distinct is None:
-            fractions = one.began.task == "two_classes" and low >= 0 and high <= 1
-            return "" if fractions else f"the labels are fractions from {low:.3g} to {high:.3g}"
-        if one.began.task == "two_classes" and (distinct > 2 or high > 1):
-            return f"the labels are {distinct} whole numbers from {low:g} to {high:g}"
-        if distinct > self.classes and table.rows / distinct < self.per_class:
-            return (
-                f"the labels are {distinct} whole numbers from {low:g} to {high:g}, "
-                f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
-            )
-        if one.began.classes > distinct >= 2:
-            classes = f"{one.began.classes} classes are configured"
-            return f"{classes}, but only {distinct} occur: {low:g} to {high:g}"
+
+def _numbers_that_are_classes(table: TableSeen, levels: int, even: float) -> str:
+    distinct, low, high = table.label_distinct, table.label_min, table.label_max
+    if distinct is None or low is None or high is None:
         return ""
+    if distinct == 2:
+        return f"the labels form two classes: {low:g} and {high:g}"
+    if not 3 <= distinct <= levels or low != 0 or high != distinct - 1:
+        return ""
+    counts = table.value_counts
+    if not counts or min(counts) < even * max(counts):
+        return ""
+    return f"the labels form {distinct} classes, 0 to {high:g}, about equally frequent"
+
+
+def _classes_that_are_not(
+    began: BoostingBegan, table: TableSeen, classes: int, per_class: float
+) -> str:
+    distinct, low, high = table.label_distinct, table.label_min, table.label_max
+    if low is None or high is None:
+        return ""
+    if distinct is None:
+        fractions = began.task == "two_classes" and low >= 0 and high <= 1
+        return "" if fractions else f"the labels are fractions from {low:.3g} to {high:.3g}"
+    if began.task == "two_classes" and (distinct > 2 or high > 1):
+        return f"the labels are {distinct} whole numbers from {low:g} to {high:g}"
+    if distinct > classes and table.rows / distinct < per_class:
+        return (
+            f"the labels are {distinct} whole numbers from {low:g} to {high:g}, "
+            f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
+        )
+    if began.classes > distinct >= 2:
+        return (
+            f"{began.classes} classes are configured, but only {distinct} occur: {low:g} to "
+            f"{high:g}"
+        )
+    return ""

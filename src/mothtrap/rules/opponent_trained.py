@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.optimizers import OpposedOptimizers
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class OpponentTrained(Rule):
+@rule(
+    "OPT616",
+    title="an optimizer trains its opponent",
+    needs=[Need(facts=(OpposedOptimizers,))],
+    explains=("loss_not_decreasing", "loss_oscillating", "loss_diverging"),
+)
+def opponent_trained(
+    window: Window,
+    *,
+    looks: int = threshold(16, unit="pairs of steps", source="chosen by hand"),
+    mean: float = threshold(
+        0.05, unit="cosine", source="measured: half of the cosine in a small GAN"
+    ),
+) -> Found | None:
     """One optimizer undoes the steps of another one on the same weights.
 
     What it detects:
@@ -49,47 +60,25 @@ class OpponentTrained(Rule):
         Goodfellow et al. 2014, Generative adversarial nets, algorithm 1,
         https://arxiv.org/abs/1406.2661
     """
-
-    code = "OPT616"
-    title = "an optimizer trains its opponent"
-    needs = (Need(facts=(OpposedOptimizers,)),)
-    explains = ("loss_not_decreasing", "loss_oscillating", "loss_diverging")
-
-    looks: int = threshold(16, unit="pairs of steps", source="chosen by hand")
-    mean: float = threshold(
-        0.05, unit="cosine", source="measured: half of the cosine in a small GAN"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the gradients of optimizers that share parameters."""
-        newest = {(one.wide, one.narrow): one for one in window.seen(OpposedOptimizers)}
-        if not newest:
-            raise NotApplicable("no optimizer has all parameters of another optimizer")
-        found = [one for one in newest.values() if self._opposes(one)]
-        return [self._finding(window, one) for one in found[:1]]
-
-    def _opposes(self, one: OpposedOptimizers) -> bool:
-        return one.looks >= self.looks and one.mean <= -self.mean and one.cosine < 0
-
-    def _finding(self, window: Window, one: OpposedOptimizers) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=0,
-            last_step=one.step,
-            count=one.looks,
-            message=(
+    newest = window.latest(OpposedOptimizers, by=("wide", "narrow"), steps=0)
+    if not newest:
+        raise NotApplicable("no optimizer has all parameters of another optimizer")
+    for one in newest:
+        if one.looks >= looks and one.mean <= -mean and one.cosine < 0:
+            return Found.of(
+                one,
                 f"{one.wide} holds the {one.shared} parameters of {one.narrow} and "
                 f"{one.parameters - one.shared} others, and its gradients for the shared "
                 f"parameters oppose the gradients of {one.narrow} in all {one.looks} inspected "
                 f"pairs of steps (mean cosine {one.mean:.2f}): each optimizer undoes the steps of "
-                "the other"
-            ),
-            evidence={
-                "cosine": one.mean,
-                "limit": -self.mean,
-                "looks": one.looks,
-                "shared": one.shared,
-            },
-            location=one.location,
-        )
+                "the other",
+                step=0,
+                count=one.looks,
+                evidence={
+                    "cosine": one.mean,
+                    "limit": -mean,
+                    "looks": one.looks,
+                    "shared": one.shared,
+                },
+            )
+    return None

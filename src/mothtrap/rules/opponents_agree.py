@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import AgreeingLosses
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class OpponentsAgree(Rule):
+@rule(
+    "LOS423",
+    title="opponents agree",
+    needs=[Need(facts=(AgreeingLosses,))],
+    explains=("too_good_to_be_true", "loss_unchanged", "loss_not_decreasing", "constant_output"),
+)
+def opponents_agree(
+    window: Window, *, looks: int = threshold(8, unit="inspected steps", source="chosen by hand")
+) -> Found | None:
     """The losses of two opponents ask for the same answer.
 
     What it detects:
@@ -47,41 +52,24 @@ class OpponentsAgree(Rule):
         Goodfellow et al. 2014, Generative adversarial nets, algorithm 1,
         https://arxiv.org/abs/1406.2661
     """
-
-    code = "LOS423"
-    title = "opponents agree"
-    needs = (Need(facts=(AgreeingLosses,)),)
-    explains = ("too_good_to_be_true", "loss_unchanged", "loss_not_decreasing", "constant_output")
-
-    looks: int = threshold(8, unit="inspected steps", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the losses of the same outputs."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        seen = [one for one in window.seen(AgreeingLosses) if one.looks >= self.looks]
-        return [self._finding(window, one) for one in seen[:1]]
-
-    def _finding(self, window: Window, one: AgreeingLosses) -> Finding:
-        labels, unused = self.fixes(window)
-        what = (
-            f"two losses give the label {one.label} to the same outputs, for two optimizers "
-            f"({one.location} and {one.other}): generator and discriminator have the same goal"
-        )
-        if one.unused:
+    for one in window.seen(AgreeingLosses, steps=looks):
+        if one.looks >= looks:
             what = (
-                f"two losses give opposite labels to the same outputs ({one.location} and "
-                f"{one.other}), but only one of them is "
-                "differentiated: both optimizers get the gradient of that loss"
+                f"two losses give the label {one.label} to the same outputs, for two optimizers "
+                f"({one.location} and {one.other}): generator and discriminator have the same goal"
             )
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=0,
-            last_step=one.step,
-            count=one.looks,
-            message=f"in {one.looks} of {one.looks} inspected steps, {what}",
-            evidence={"looks": one.looks, "limit": self.looks},
-            location=one.location,
-            fixes=(unused,) if one.unused else (labels,),
-        )
+            if one.unused:
+                what = (
+                    f"two losses give opposite labels to the same outputs ({one.location} and "
+                    f"{one.other}), but only one of them is differentiated: both optimizers get "
+                    "the gradient of that loss"
+                )
+            return Found.of(
+                one,
+                f"in {one.looks} of {one.looks} inspected steps, {what}",
+                step=0,
+                count=one.looks,
+                evidence={"looks": one.looks, "limit": looks},
+                fixes=(1,) if one.unused else (0,),
+            )
+    return None

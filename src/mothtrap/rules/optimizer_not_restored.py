@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.workers import OptimizersNotRestored, Resumed
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._restarts import lost_on_restart
 
 
-@frozen
-class OptimizerNotRestored(Rule):
+@rule(
+    "OPT615",
+    title="state of the optimizer was not restored",
+    severity="info",
+    needs=[Need(facts=(OptimizersNotRestored, Resumed))],
+    explains=("loss_jump_on_resume", "loss_spike", "gradient_spike", "update_ratio"),
+)
+def optimizer_not_restored(
+    window: Window,
+    *,
+    steps: int = threshold(
+        20, unit="steps", source=("chosen by hand: averages matter little before that")
+    ),
+) -> Found | None:
     """A resumed training run restores its weights, but not the state of its optimizer.
 
     What it detects:
@@ -45,35 +56,13 @@ class OptimizerNotRestored(Rule):
         PyTorch, Saving and loading a general checkpoint,
         https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html
     """
-
-    code = "OPT615"
-    title = "state of the optimizer was not restored"
-    needs = (Need(facts=(OptimizersNotRestored, Resumed)),)
-    explains = ("loss_jump_on_resume", "loss_spike", "gradient_spike", "update_ratio")
-
-    steps: int = threshold(
-        20, unit="steps", source=("chosen by hand: averages matter little before that")
+    lost = lost_on_restart(window, OptimizersNotRestored, steps)
+    if lost is None:
+        return None
+    one, names = lost
+    return Found.of(
+        one,
+        f"the job loaded the weights of step {one.step}, but not the averages that {names} had "
+        "built up by then",
+        evidence={"steps": one.step, "limit": steps},
     )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the optimizers of a restarted job."""
-        if not any(True for _ in window.seen(Resumed)):
-            raise NotApplicable("the job was not restarted")
-        for one in window.seen(OptimizersNotRestored):
-            if one.step >= self.steps:
-                names = " and ".join(dict.fromkeys(one.optimizers))
-                return [
-                    self.finding(
-                        window,
-                        severity=Severity.INFO,
-                        step=one.step,
-                        last_step=one.step,
-                        count=1,
-                        message=(
-                            f"the job loaded the weights of step {one.step}, but not the averages "
-                            f"that {names} had built up by then"
-                        ),
-                        evidence={"steps": one.step, "limit": self.steps},
-                    )
-                ]
-        return []

@@ -9,10 +9,9 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
@@ -20,8 +19,20 @@ LOSSES = 5
 """Number of losses per median."""
 
 
-@frozen
-class OptimizerReset(Rule):
+@rule(
+    "OPT610",
+    title="optimizer recreated",
+    needs=[Need(facts=(OptimizerFacts,)), Need(scalars=("loss",), optional=True)],
+    explains=("gradient_spike", "loss_oscillating", "loss_spike", "update_ratio"),
+)
+def optimizer_reset(
+    window: Window,
+    *,
+    set_back: float = threshold(0.8, unit="of the first losses", source="chosen by hand"),
+    times: int = threshold(
+        3, unit="replacements at one line", source="chosen by hand: two or three stages are usual"
+    ),
+) -> Found | None:
     """Training creates a new optimizer again and again.
 
     What it detects:
@@ -58,66 +69,47 @@ class OptimizerReset(Rule):
         Kingma, Ba 2015, Adam, section 3, on the bias of the first steps,
         https://arxiv.org/abs/1412.6980
     """
-
-    code = "OPT610"
-    title = "optimizer recreated"
-    needs = (Need(facts=(OptimizerFacts,)), Need(scalars=("loss",), optional=True))
-    explains = ("gradient_spike", "loss_oscillating", "loss_spike", "update_ratio")
-
-    set_back: float = threshold(0.8, unit="of the first losses", source="chosen by hand")
-    times: int = threshold(
-        3, unit="replacements at one line", source="chosen by hand: two or three stages are usual"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every line that creates optimizers."""
-        seen = list(window.seen(OptimizerFacts))
-        if not seen:
-            raise NotEnoughData("no optimizer was recorded")
-        keeping = [one for one in seen if one.second_moments or one.momentum]
-        if not keeping:
-            raise NotApplicable("no optimizer keeps momentum or averages")
-        by_line: dict[tuple[object, ...], list[OptimizerFacts]] = defaultdict(list)
-        for one in self._taking_over(window, keeping):
-            by_line[one.location, one.kind, one.elements].append(one)
-        found = [made for made in by_line.values() if len(made) >= self.times]
-        return [self._finding(window, made) for made in found[:1]]
-
-    def _taking_over(
-        self, window: Window, seen: Sequence[OptimizerFacts]
-    ) -> Iterator[OptimizerFacts]:
-        """Yield the optimizers that continue with weights that were not reset."""
-        taken = [one for one in seen if one.takes_over and one.location]
-        series = [series for series in window.scalars("loss") if len(series)]
-        if not taken or not series:
-            yield from taken
-            return
-        steps_S = np.concatenate([one.steps_S for one in series])
-        order = np.argsort(steps_S, kind="stable")
-        steps_S, loss_S = steps_S[order], np.concatenate([one.values_S for one in series])[order]
-        limit = self.set_back * float(np.median(loss_S[:LOSSES]))
-        for one in taken:
-            begin, end = np.searchsorted(steps_S, (one.step, one.step + LOSSES))
-            if begin == end or np.median(loss_S[begin:end]) < limit:
-                yield one
-
-    def _finding(self, window: Window, made: Sequence[OptimizerFacts]) -> Finding:
-        lived = float(np.median(np.diff([0, *(one.step for one in made)])))
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=made[0].step,
-            last_step=made[-1].step,
-            count=len(made),
-            message=(
+    seen = list(window.seen(OptimizerFacts))
+    if not seen:
+        raise NotEnoughData("no optimizer was recorded")
+    keeping = [one for one in seen if one.second_moments or one.momentum]
+    if not keeping:
+        raise NotApplicable("no optimizer keeps momentum or averages")
+    by_line: dict[tuple[object, ...], list[OptimizerFacts]] = defaultdict(list)
+    for one in _taking_over(window, keeping, set_back):
+        by_line[one.location, one.kind, one.elements].append(one)
+    for made in by_line.values():
+        if len(made) >= times:
+            lived = float(np.median(np.diff([0, *(one.step for one in made)])))
+            return Found.of(
+                made,
                 f"{made[0].kind} was created {len(made)} times, every {lived:.3g} steps, and lost "
-                "its averages of earlier gradients each time"
-            ),
-            evidence={
-                "times": len(made),
-                "limit": self.times,
-                "steps_between": lived,
-                "optimizer": made[-1].optimizer,
-            },
-            location=made[-1].location,
-        )
+                "its averages of earlier gradients each time",
+                count=len(made),
+                evidence={
+                    "times": len(made),
+                    "limit": times,
+                    "steps_between": lived,
+                    "optimizer": made[-1].optimizer,
+                },
+            )
+    return None
+
+
+def _taking_over(
+    window: Window, seen: Sequence[OptimizerFacts], set_back: float
+) -> Iterator[OptimizerFacts]:
+    """Yield the optimizers that continue with weights that were not reset."""
+    taken = [one for one in seen if one.takes_over and one.location]
+    series = [series for series in window.scalars("loss") if len(series)]
+    if not taken or not series:
+        yield from taken
+        return
+    steps_S = np.concatenate([one.steps_S for one in series])
+    order = np.argsort(steps_S, kind="stable")
+    steps_S, loss_S = steps_S[order], np.concatenate([one.values_S for one in series])[order]
+    limit = set_back * float(np.median(loss_S[:LOSSES]))
+    for one in taken:
+        begin, end = np.searchsorted(steps_S, (one.step, one.step + LOSSES))
+        if begin == end or np.median(loss_S[begin:end]) < limit:
+            yield one

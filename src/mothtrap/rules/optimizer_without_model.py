@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import IdleOptimizer
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._onset import counted_from
 
 
-@frozen
-class OptimizerWithoutModel(Rule):
+@rule(
+    "OPT605",
+    severity="error",
+    needs=[Need(facts=(IdleOptimizer,))],
+    explains=(
+        *UNLEARNED,
+        "constant_output",
+        "learning_rate_too_low",
+        "parameter_without_optimizer",
+        "step_without_backward",
+        "unchanged_tensor",
+        "update_ratio",
+    ),
+)
+def optimizer_without_model(
+    window: Window,
+    *,
+    own_steps: int = threshold(
+        5,
+        unit="consecutive steps of the optimizer",
+        source="chosen by hand: a step or two may come before the first backward pass",
+    ),
+) -> Found | None:
     """An optimizer holds the parameters of a model that is not trained.
 
     What it detects:
@@ -46,54 +65,25 @@ class OptimizerWithoutModel(Rule):
     References:
         https://docs.pytorch.org/docs/stable/optim.html#constructing-it
     """
-
-    code = "OPT605"
-    needs = (Need(facts=(IdleOptimizer,)),)
-    explains = (
-        *UNLEARNED,
-        "constant_output",
-        "learning_rate_too_low",
-        "parameter_without_optimizer",
-        "step_without_backward",
-        "unchanged_tensor",
-        "update_ratio",
-    )
-
-    own_steps: int = threshold(
-        5,
-        unit="consecutive steps of the optimizer",
-        source="chosen by hand: a step or two may come before the first backward pass",
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report optimizers whose parameters never receive a gradient."""
-        if window.total_steps < self.own_steps:
-            raise NotEnoughData(f"needs {self.own_steps} steps, saw {window.total_steps}")
-        newest = {seen.optimizer: seen for seen in window.seen(IdleOptimizer)}
-        idle = [s for s in newest.values() if s.own_steps >= self.own_steps and s.twins]
-        return [self._finding(window, seen) for seen in idle[:1]]
-
-    def _finding(self, window: Window, seen: IdleOptimizer) -> Finding:
-        more = f" and {seen.twins - 1} more of the same shapes have gradients, but are"
-        others = seen.twin + (more if seen.twins > 1 else " has a gradient, but is")
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=counted_from(seen.step, seen.own_steps, seen.since),
-            last_step=seen.step,
-            count=seen.own_steps,
-            layers=(seen.twin,),
-            message=(
-                f"{seen.optimizer} has stepped {seen.own_steps} times, but none of its "
-                f"{seen.parameters} parameters has a gradient; {others} in no optimizer: the "
-                "optimizer holds the parameters of another model"
-            ),
+    for one in window.latest(IdleOptimizer, by="optimizer", steps=own_steps):
+        if one.own_steps < own_steps or not one.twins:
+            continue
+        more = f" and {one.twins - 1} more of the same shapes have gradients, but are"
+        others = one.twin + (more if one.twins > 1 else " has a gradient, but is")
+        return Found.of(
+            one,
+            f"{one.optimizer} has stepped {one.own_steps} times, but none of its {one.parameters} "
+            f"parameters has a gradient; {others} in no optimizer: the optimizer holds the "
+            "parameters of another model",
+            step=counted_from(one.step, one.own_steps, one.since),
+            count=one.own_steps,
+            layers=(one.twin,),
             evidence={
-                "optimizer": seen.optimizer,
-                "own_steps": seen.own_steps,
-                "limit": self.own_steps,
-                "parameters": seen.parameters,
-                "twins": seen.twins,
+                "optimizer": one.optimizer,
+                "own_steps": one.own_steps,
+                "limit": own_steps,
+                "parameters": one.parameters,
+                "twins": one.twins,
             },
-            location=seen.location,
         )
+    return None

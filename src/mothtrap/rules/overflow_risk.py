@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.modules import HalfPrecision
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
 from mothtrap.core.proof import Proof
-from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
@@ -16,8 +15,33 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@frozen
-class OverflowRisk(Rule):
+@rule(
+    "NUM007",
+    needs=[Need(facts=(HalfPrecision,))],
+    explains=(
+        "nonfinite_activation",
+        "nonfinite_gradient",
+        "nonfinite_loss",
+        "loss_scale_collapse",
+    ),
+    proof=Proof(
+        title="Largest absolute value",
+        fact=HalfPrecision,
+        field="largest",
+        subject="tensor",
+        reference=("limit",),
+        scale="log",
+    ),
+)
+def overflow_risk(
+    window: Window,
+    *,
+    limit_share: float = threshold(
+        0.125,
+        unit="of the largest number of the type",
+        source="chosen by hand: 3 doublings before an overflow",
+    ),
+) -> Found | None:
     """Values come close to the largest number of their type.
 
     What it detects:
@@ -51,60 +75,20 @@ class OverflowRisk(Rule):
         Micikevicius et al. 2018, Mixed Precision Training, section 3.2,
         https://arxiv.org/abs/1710.03740
     """
-
-    code = "NUM007"
-    needs = (Need(facts=(HalfPrecision,)),)
-    proof = Proof(
-        title="Largest absolute value",
-        fact=HalfPrecision,
-        field="largest",
-        subject="tensor",
-        reference=("limit",),
-        scale="log",
+    seen = list(window.seen(HalfPrecision, steps=1))
+    if not seen:
+        raise NotApplicable("no float16 output or gradient was recorded")
+    near = [s for s in seen if s.largest > limit_share * s.limit]
+    if not near:
+        return None
+    worst = max(near, key=lambda s: s.largest)
+    names = dict.fromkeys(s.tensor.partition(":")[2] for s in near)
+    limit = limit_share * worst.limit
+    return Found.of(
+        near,
+        f"{worst.tensor.partition(':')[2]} reaches {worst.largest:.4g} in {worst.dtype} (limit "
+        f"{limit:.4g}); the largest number of the type is {worst.limit:.4g}",
+        layers=tuple(names)[:LAYERS_NAMED],
+        evidence={"value": worst.largest, "limit": limit, "largest": worst.limit},
+        location=next((s.location for s in near if s.location), None),
     )
-    explains = (
-        "nonfinite_activation",
-        "nonfinite_gradient",
-        "nonfinite_loss",
-        "loss_scale_collapse",
-    )
-
-    limit_share: float = threshold(
-        0.125,
-        unit="of the largest number of the type",
-        source="chosen by hand: 3 doublings before an overflow",
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every sample of float16 values."""
-        if not window.total_steps:
-            raise NotEnoughData("no step was recorded")
-        seen = list(window.seen(HalfPrecision))
-        if not seen:
-            raise NotApplicable("no float16 output or gradient was recorded")
-        near = [s for s in seen if s.largest > self.limit_share * s.limit]
-        if not near:
-            return []
-        worst = max(near, key=lambda s: s.largest)
-        names = dict.fromkeys(s.tensor.partition(":")[2] for s in near)
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                step=near[0].step,
-                last_step=near[-1].step,
-                count=len({s.step for s in near}),
-                layers=tuple(names)[:LAYERS_NAMED],
-                message=(
-                    f"{worst.tensor.partition(':')[2]} reaches {worst.largest:.4g} in "
-                    f"{worst.dtype} (limit {self.limit_share * worst.limit:.4g}); the largest "
-                    f"number of the type is {worst.limit:.4g}"
-                ),
-                evidence={
-                    "value": worst.largest,
-                    "limit": self.limit_share * worst.limit,
-                    "largest": worst.limit,
-                },
-                location=next((s.location for s in near if s.location), None),
-            )
-        ]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import OverlapAdded
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class OverlapMinimized(Rule):
+@rule(
+    "LOS421",
+    title="overlap is minimized",
+    needs=[Need(facts=(OverlapAdded,))],
+    explains=(*UNLEARNED, "constant_output", "dead_units", "metric_contradicts_loss"),
+)
+def overlap_minimized(
+    window: Window, *, looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+) -> Found | None:
     """The loss adds the overlap of prediction and target, which should grow.
 
     What it detects:
@@ -46,37 +52,17 @@ class OverlapMinimized(Rule):
         Milletari, Navab, Ahmadi 2016, V-Net: fully convolutional neural networks for volumetric
         medical image segmentation, https://arxiv.org/abs/1606.04797
     """
-
-    code = "LOS421"
-    title = "overlap is minimized"
-    needs = (Need(facts=(OverlapAdded,)),)
-    explains = (*UNLEARNED, "constant_output", "dead_units", "metric_contradicts_loss")
-
-    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report losses that add an overlap."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        seen = list(window.seen(OverlapAdded))
-        if not seen:
-            raise NotApplicable("no overlap in a loss was recorded")
-        for one in seen:
-            if one.added == one.looks >= self.looks:
-                return [
-                    self.finding(
-                        window,
-                        severity=Severity.WARNING,
-                        step=0,
-                        last_step=one.step,
-                        count=one.added,
-                        message=(
-                            "the loss adds the overlap of prediction and target in "
-                            f"{one.added} of {one.looks} sampled backward passes: minimizing it "
-                            "makes the overlap smaller"
-                        ),
-                        evidence={"looks": one.looks, "limit": self.looks},
-                        location=one.location,
-                    )
-                ]
-        return []
+    seen = list(window.seen(OverlapAdded, steps=looks))
+    if not seen:
+        raise NotApplicable("no overlap in a loss was recorded")
+    for one in seen:
+        if one.added == one.looks >= looks:
+            return Found.of(
+                one,
+                f"the loss adds the overlap of prediction and target in {one.added} of {one.looks} "
+                "sampled backward passes: minimizing it makes the overlap smaller",
+                step=0,
+                count=one.looks,
+                evidence={"looks": one.looks, "limit": looks},
+            )
+    return None

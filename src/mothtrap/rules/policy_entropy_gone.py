@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import PolicyEntropy
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class PolicyEntropyGone(Rule):
+@rule(
+    "LOS419",
+    title="policy entropy near 0",
+    severity="info",
+    needs=[Need(facts=(PolicyEntropy,))],
+    explains=("loss_not_decreasing", "zero_gradient", "vanishing_gradient"),
+)
+def policy_entropy_gone(
+    window: Window,
+    *,
+    looks: int = threshold(20, unit="steps with draws", source="chosen by hand"),
+    began: float = threshold(0.3, unit="of the largest entropy", source="chosen by hand"),
+    gone: float = threshold(
+        0.03, unit="of the largest entropy", source="chosen by hand: 1 in 150 draws differs"
+    ),
+) -> Found | None:
     """Soon after training starts, a policy always chooses the same action.
 
     What it detects:
@@ -46,45 +59,22 @@ class PolicyEntropyGone(Rule):
         Mnih et al. 2016, Asynchronous methods for deep reinforcement learning,
         https://arxiv.org/abs/1602.01783
     """
-
-    code = "LOS419"
-    title = "policy entropy near 0"
-    needs = (Need(facts=(PolicyEntropy,)),)
-    explains = ("loss_not_decreasing", "zero_gradient", "vanishing_gradient")
-
-    looks: int = threshold(20, unit="steps with draws", source="chosen by hand")
-    began: float = threshold(0.3, unit="of the largest entropy", source="chosen by hand")
-    gone: float = threshold(
-        0.03, unit="of the largest entropy", source="chosen by hand: 1 in 150 draws differs"
+    seen = list(window.seen(PolicyEntropy))
+    if not seen and window.total_steps:
+        raise NotApplicable("no policy draws its actions from a categorical distribution")
+    late = [one for one in seen if one.looks >= looks]
+    if len(late) < 2:
+        raise NotEnoughData(f"needs {2 * looks} steps that follow actions drawn from a policy")
+    before, last = late[-2:]
+    if last.first < began or max(before.share, last.share) > gone:
+        return None
+    since = next(one for one in seen if one.share <= gone)
+    return Found.of(
+        last,
+        f"the entropy of the policy, relative to {last.choices} equally likely actions, fell from "
+        f"{last.first:.0%} to {last.share:.2%} by step {since.step} (limit {gone:.0%}): the policy "
+        "always chooses the same action in a state",
+        step=since.step,
+        count=last.looks,
+        evidence={"first": last.first, "share": last.share, "limit": gone},
     )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the latest two reports with the first steps."""
-        seen = list(window.seen(PolicyEntropy))
-        if not seen and window.total_steps:
-            raise NotApplicable("no policy draws its actions from a categorical distribution")
-        late = [one for one in seen if one.looks >= self.looks]
-        if len(late) < 2:
-            raise NotEnoughData(
-                f"needs {2 * self.looks} steps that follow actions drawn from a policy"
-            )
-        before, last = late[-2:]
-        if last.first < self.began or max(before.share, last.share) > self.gone:
-            return []
-        since = next(one for one in seen if one.share <= self.gone)
-        return [
-            self.finding(
-                window,
-                severity=Severity.INFO,
-                step=since.step,
-                last_step=last.step,
-                count=last.looks,
-                message=(
-                    f"the entropy of the policy, relative to {last.choices} equally likely "
-                    f"actions, fell from {last.first:.0%} to {last.share:.2%} by step {since.step} "
-                    f"(limit {self.gone:.0%}): the policy always chooses the same action in a state"
-                ),
-                evidence={"first": last.first, "share": last.share, "limit": self.gone},
-                location=last.location,
-            )
-        ]

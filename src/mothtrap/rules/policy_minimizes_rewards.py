@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import PolicyLoss
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._weights import optimizer_facts
 
 
-@frozen
-class PolicyMinimizesRewards(Rule):
+@rule(
+    "LOS420",
+    title="policy minimizes rewards",
+    needs=[Need(facts=(PolicyLoss,)), Need(facts=(OptimizerFacts,), optional=True)],
+    explains=(
+        *UNLEARNED,
+        "exploding_gradient",
+        "gradient_spike",
+        "loss_diverging",
+        "loss_oscillating",
+        "loss_spike",
+        "policy_entropy_gone",
+        "saturated_activation",
+        "weight_growth",
+        "wrong_sign",
+    ),
+)
+def policy_minimizes_rewards(
+    window: Window,
+    *,
+    looks: int = threshold(
+        4, unit="backward passes", source="chosen by hand: the form of a loss does not change"
+    ),
+) -> Found | None:
     """The loss of a policy makes rewarded actions less probable.
 
     What it detects:
@@ -53,53 +74,23 @@ class PolicyMinimizesRewards(Rule):
         Williams 1992, Simple statistical gradient-following algorithms for connectionist
         reinforcement learning, https://doi.org/10.1007/BF00992696
     """
-
-    code = "LOS420"
-    title = "policy minimizes rewards"
-    needs = (Need(facts=(PolicyLoss,)), Need(facts=(OptimizerFacts,), optional=True))
-    explains = (
-        *UNLEARNED,
-        "exploding_gradient",
-        "gradient_spike",
-        "loss_diverging",
-        "loss_oscillating",
-        "loss_spike",
-        "policy_entropy_gone",
-        "saturated_activation",
-        "weight_growth",
-        "wrong_sign",
-    )
-
-    looks: int = threshold(
-        4, unit="backward passes", source="chosen by hand: the form of a loss does not change"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the sign of every policy loss."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        seen = list(window.seen(PolicyLoss))
-        if not seen:
-            raise NotApplicable("no policy loss was recorded")
-        optimizers = optimizer_facts(window).values()
-        if not optimizers or any(facts.maximizes for facts in optimizers):
-            raise NotApplicable("the loss is not minimized by an optimizer")
-        if any(one.added < one.looks for one in seen):
-            return []  # with two players, one minimizes the rewards of the other
-        return next(([self._finding(window, one)] for one in seen if one.looks >= self.looks), [])
-
-    def _finding(self, window: Window, one: PolicyLoss) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=0,
-            last_step=one.step,
-            count=one.looks,
-            message=(
+    seen = list(window.seen(PolicyLoss, steps=looks))
+    if not seen:
+        raise NotApplicable("no policy loss was recorded")
+    optimizers = optimizer_facts(window).values()
+    if not optimizers or any(facts.maximizes for facts in optimizers):
+        raise NotApplicable("the loss is not minimized by an optimizer")
+    if any(one.added < one.looks for one in seen):
+        return None  # with two players, one minimizes the rewards of the other
+    for one in seen:
+        if one.looks >= looks:
+            return Found.of(
+                one,
                 "the log probabilities of actions, multiplied by returns or advantages, are added "
                 f"to the loss in {one.looks} of {one.looks} sampled backward passes: minimizing it "
-                "makes rewarded actions less probable"
-            ),
-            evidence={"looks": one.looks, "limit": self.looks},
-            location=one.location,
-        )
+                "makes rewarded actions less probable",
+                step=0,
+                count=one.looks,
+                evidence={"looks": one.looks, "limit": looks},
+            )
+    return None

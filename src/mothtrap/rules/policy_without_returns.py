@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import PolicyLoss
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class PolicyWithoutReturns(Rule):
+@rule(
+    "LOS418",
+    title="policy loss without rewards",
+    severity="info",
+    needs=[Need(facts=(PolicyLoss,))],
+    explains=("loss_not_decreasing", "loss_oscillating", "loss_unchanged", "zero_gradient"),
+)
+def policy_without_returns(
+    window: Window,
+    *,
+    looks: int = threshold(8, unit="backward passes", source="chosen by hand: rewards may be rare"),
+) -> Found | None:
     """The loss of a policy does not depend on rewards.
 
     What it detects:
@@ -48,45 +57,24 @@ class PolicyWithoutReturns(Rule):
         Williams 1992, Simple statistical gradient-following algorithms for connectionist
         reinforcement learning, https://doi.org/10.1007/BF00992696
     """
-
-    code = "LOS418"
-    title = "policy loss without rewards"
-    needs = (Need(facts=(PolicyLoss,)),)
-    explains = ("loss_not_decreasing", "loss_oscillating", "loss_unchanged", "zero_gradient")
-
-    looks: int = threshold(8, unit="backward passes", source="chosen by hand: rewards may be rare")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the loss of every policy."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        zero, unweighted = self.fixes(window)
-        seen = list(window.seen(PolicyLoss))
-        if not seen:
-            raise NotApplicable("no policy loss was recorded")
-        for one in seen:
-            if one.looks < self.looks:
-                continue
-            if one.zero == one.looks:
-                words = "every log probability is multiplied by an advantage of 0"
-                return [self._finding(window, one, words, zero)]
-            if one.unweighted == one.looks:
-                words = (
-                    "the log probabilities of actions that the policy has drawn are not "
-                    "multiplied by a return or an advantage"
-                )
-                return [self._finding(window, one, words, unweighted)]
-        return []
-
-    def _finding(self, window: Window, one: PolicyLoss, words: str, fix: str) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.INFO,
+    seen = list(window.seen(PolicyLoss, steps=looks))
+    if not seen:
+        raise NotApplicable("no policy loss was recorded")
+    for one in seen:
+        if one.looks < looks or one.looks not in (one.zero, one.unweighted):
+            continue
+        words = "every log probability is multiplied by an advantage of 0"
+        if one.zero < one.looks:
+            words = (
+                "the log probabilities of actions that the policy has drawn are not multiplied by "
+                "a return or an advantage"
+            )
+        return Found.of(
+            one,
+            f"{words} in {one.looks} of {one.looks} backward passes (limit {looks})",
             step=0,
-            last_step=one.step,
             count=one.looks,
-            message=f"{words} in {one.looks} of {one.looks} backward passes (limit {self.looks})",
-            evidence={"looks": one.looks, "limit": self.looks},
-            location=one.location,
-            fixes=(fix,),
+            evidence={"looks": one.looks, "limit": looks},
+            fixes=(0,) if one.zero == one.looks else (1,),
         )
+    return None

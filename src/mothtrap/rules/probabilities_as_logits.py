@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import chosen_at, finding_of_calls, train_calls
+from mothtrap.rules._loss_calls import chosen_at, train_calls
 
 
-@frozen
-class ProbabilitiesAsLogits(Rule):
+@rule("STR718", title="probabilities as logits", needs=[Need(facts=(LossCall,))])
+def probabilities_as_logits(window: Window) -> Found | None:
     """A loss that expects logits gets probabilities, and the framework undoes the softmax.
 
     What it detects:
@@ -43,32 +42,17 @@ class ProbabilitiesAsLogits(Rule):
     References:
         https://keras.io/api/losses/probabilistic_losses/#sparsecategoricalcrossentropy-class
     """
-
-    code = "STR718"
-    title = "probabilities as logits"
-    needs = (Need(facts=(LossCall,)),)
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the losses of training."""
-        calls = train_calls(window)
-        if not any(call.predicts_probabilities is not None for call in calls):
-            raise NotApplicable("no loss declares whether it expects logits or probabilities")
-        taken_back = [call for call in calls if call.taken_back]
-        if not taken_back:
-            return []
-        first = taken_back[0]
-        message = (
-            f"{first.taken_back} goes into {first.function} with `from_logits=True`: the "
-            f"framework undoes the {first.taken_back} here, but not in every case"
-        )
-        return [
-            finding_of_calls(
-                self,
-                window,
-                taken_back,
-                Severity.WARNING,
-                message,
-                {"function": first.function, "taken_back": first.taken_back},
-                location=chosen_at(first),
-            )
-        ]
+    calls = train_calls(window)
+    if not any(call.predicts_probabilities is not None for call in calls):
+        raise NotApplicable("no loss declares whether it expects logits or probabilities")
+    taken_back = [call for call in calls if call.taken_back]
+    if not taken_back:
+        return None
+    first = taken_back[0]
+    return Found.of(
+        taken_back,
+        f"{first.taken_back} goes into {first.function} with `from_logits=True`: the framework "
+        f"undoes the {first.taken_back} here, but not in every case",
+        evidence={"function": first.function, "taken_back": first.taken_back},
+        location=chosen_at(first),
+    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.workers import RestoredNothing
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 
-@frozen
-class RestoreWithoutEffect(Rule):
+@rule("RUN909", needs=[Need(facts=(RestoredNothing,), each_step=True)])
+def restore_without_effect(window: Window) -> Found | None:
     """Weights are restored from a state that was never copied.
 
     What it detects:
@@ -42,32 +40,17 @@ class RestoreWithoutEffect(Rule):
     References:
         https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
     """
-
-    code = "RUN909"
-    needs = (Need(facts=(RestoredNothing,), each_step=True),)
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every state that was loaded into the model it came from."""
-        if not window.total_steps:
-            raise NotEnoughData("no step was recorded")
-        seen: dict[str, list[RestoredNothing]] = {}
-        for one in window.seen(RestoredNothing):
-            seen.setdefault(one.module, []).append(one)
-        return [self._finding(window, every) for every in seen.values()][:1]
-
-    def _finding(self, window: Window, every: list[RestoredNothing]) -> Finding:
-        last = every[-1]
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=every[0].step,
-            last_step=last.step,
-            count=len(every),
-            message=(
-                f"the state of {last.module} saved after {last.kept_step} steps was loaded after "
-                f"{last.step} steps, but it still refers to the model's own tensors: nothing is "
-                "restored, and the model keeps the weights of the last step"
-            ),
-            evidence={"kept_step": last.kept_step, "loaded_step": last.step},
-            location=last.taken_at or last.location,
-        )
+    every = list(window.seen(RestoredNothing, steps=1))
+    if not every:
+        return None
+    same = [one for one in every if one.module == every[0].module]
+    last = same[-1]
+    return Found.of(
+        same,
+        f"the state of {last.module} saved after {last.kept_step} steps was loaded after "
+        f"{last.step} steps, but it still refers to the model's own tensors: nothing is restored, "
+        "and the model keeps the weights of the last step",
+        count=len(same),
+        evidence={"kept_step": last.kept_step, "loaded_step": last.step},
+        location=last.taken_at or last.location,
+    )

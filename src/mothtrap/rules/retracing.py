@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.functions import FunctionTraced, ModelCompiled
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class Retracing(Rule):
+@rule(
+    "RUN906",
+    severity="error",
+    needs=[Need(facts=(FunctionTraced, ModelCompiled))],
+    explains=("memory_growth",),
+)
+def retracing(
+    window: Window,
+    *,
+    traces: int = threshold(8, unit="traces", source="chosen by hand"),
+    share: float = threshold(0.1, unit="of the calls", source="chosen by hand"),
+) -> Found | None:
     """A compiled training function is traced again and again.
 
     What it detects:
@@ -45,34 +53,13 @@ class Retracing(Rule):
     References:
         https://www.tensorflow.org/guide/function#controlling_retracing
     """
-
-    code = "RUN906"
-    needs = (Need(facts=(FunctionTraced, ModelCompiled)),)
-    explains = ("memory_growth",)
-
-    traces: int = threshold(8, unit="traces", source="chosen by hand")
-    share: float = threshold(0.1, unit="of the calls", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the latest counts of each function."""
-        if not window.total_steps:
-            raise NotEnoughData("no step was recorded")
-        newest = {(one.function, one.location): one for one in window.seen(FunctionTraced)}
-        often = [
-            one
-            for one in newest.values()
-            if one.traces >= self.traces and one.traces > self.share * max(1, one.calls)
-        ]
-        return [self._finding(window, one) for one in often[:1]]
-
-    def _finding(self, window: Window, one: FunctionTraced) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=max(0, one.step - one.calls + 1),
-            last_step=one.step,
-            count=one.traces,
-            message=f"`{one.function}` was traced {one.traces} times in {one.calls} calls",
-            evidence={"traces": one.traces, "calls": one.calls, "limit": self.share},
-            location=one.location,
-        )
+    for one in window.latest(FunctionTraced, by=("function", "location")):
+        if one.traces >= traces and one.traces > share * max(1, one.calls):
+            return Found.of(
+                one,
+                f"`{one.function}` was traced {one.traces} times in {one.calls} calls",
+                step=max(0, one.step - one.calls + 1),
+                count=one.traces,
+                evidence={"traces": one.traces, "calls": one.calls, "limit": share},
+            )
+    return None

@@ -6,18 +6,38 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import RouterLoad
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
 from mothtrap.core.proof import Proof
-from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._stretches import last_stretch
 
 
-@frozen
-class RouterCollapse(Rule):
+@rule(
+    "ACT207",
+    needs=[Need(facts=(RouterLoad,))],
+    proof=Proof(
+        title="Share of the busiest expert",
+        fact=RouterLoad,
+        field="shares",
+        subject="router",
+        reference=("limit",),
+    ),
+)
+def router_collapse(
+    window: Window,
+    *,
+    busiest_share: float = threshold(0.9, unit="share of the rows", source="chosen by hand"),
+    persisting_looks: int = threshold(
+        4,
+        unit="consecutive samples",
+        source="chosen by hand: new routers may favor one expert for a few steps",
+    ),
+    min_rows: int = threshold(64, unit="rows in these samples", source="chosen by hand"),
+    min_experts: int = threshold(3, unit="experts", source="chosen by hand"),
+) -> Found | None:
     """The router of a mixture of experts sends nearly all rows to one expert.
 
     What it detects:
@@ -50,70 +70,41 @@ class RouterCollapse(Rule):
         Shazeer et al. 2017, Outrageously large neural networks,
         https://arxiv.org/abs/1701.06538
     """
-
-    code = "ACT207"
-    needs = (Need(facts=(RouterLoad,)),)
-    proof = Proof(
-        title="Share of the busiest expert",
-        fact=RouterLoad,
-        field="shares",
-        subject="router",
-        reference=("limit",),
-    )
-
-    busiest_share: float = threshold(0.9, unit="share of the rows", source="chosen by hand")
-    persisting_looks: int = threshold(
-        4,
-        unit="consecutive samples",
-        source="chosen by hand: new routers may favor one expert for a few steps",
-    )
-    min_rows: int = threshold(64, unit="rows in these samples", source="chosen by hand")
-    min_experts: int = threshold(3, unit="experts", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every router."""
-        by_router: dict[str, list[RouterLoad]] = {}
-        for load in window.seen(RouterLoad):
-            if len(load.shares) >= self.min_experts:
-                by_router.setdefault(load.router, []).append(load)
-        if not by_router:
-            if window.total_steps < self.persisting_looks:
-                raise NotEnoughData("no forward pass was sampled")
-            raise NotApplicable("no router of experts was recognized")
-        if max(len(loads) for loads in by_router.values()) < self.persisting_looks:
-            raise NotEnoughData(f"fewer than {self.persisting_looks} samples")
-        found = [self._judge(window, loads) for loads in by_router.values()]
-        return [finding for finding in found if finding][:1]
-
-    def _judge(self, window: Window, loads: list[RouterLoad]) -> Finding | None:
+    by_router: dict[str, list[RouterLoad]] = {}
+    for load in window.seen(RouterLoad):
+        if len(load.shares) >= min_experts:
+            by_router.setdefault(load.router, []).append(load)
+    if not by_router:
+        if window.total_steps < persisting_looks:
+            raise NotEnoughData("no forward pass was sampled")
+        raise NotApplicable("no router of experts was recognized")
+    if max(len(loads) for loads in by_router.values()) < persisting_looks:
+        raise NotEnoughData(f"fewer than {persisting_looks} samples")
+    for loads in by_router.values():
         busiest_L = np.array([max(load.shares) for load in loads])
         favorite_L = np.array([int(np.argmax(load.shares)) for load in loads])
-        held_L = (busiest_L > self.busiest_share) & (favorite_L == favorite_L[-1])
+        held_L = (busiest_L > busiest_share) & (favorite_L == favorite_L[-1])
         stretch = last_stretch(held_L)
-        if not stretch or stretch[1] - stretch[0] < self.persisting_looks:
-            return None
+        if not stretch or stretch[1] - stretch[0] < persisting_looks:
+            continue
         held = loads[stretch[0] :]
-        if sum(load.rows for load in held) < self.min_rows:
-            return None
+        if sum(load.rows for load in held) < min_rows:
+            continue
         last = held[-1]
         idle = sum(share == 0 for share in last.shares)
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=held[0].step,
-            last_step=last.step,
+        return Found.of(
+            held,
+            f"{last.router} sends {max(last.shares):.0%} of the rows to expert "
+            f"{int(favorite_L[-1])} of the {len(last.shares)} in {last.experts}; {idle} are never "
+            "chosen",
             count=len(held),
             layers=(last.router, last.experts),
-            message=(
-                f"{last.router} sends {max(last.shares):.0%} of the rows to expert "
-                f"{int(favorite_L[-1])} of the {len(last.shares)} in {last.experts}; {idle} are "
-                "never chosen"
-            ),
             evidence={
                 "value": max(last.shares),
-                "limit": self.busiest_share,
+                "limit": busiest_share,
                 "experts": len(last.shares),
                 "idle": idle,
             },
             location=last.location,
         )
+    return None

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
@@ -18,8 +17,14 @@ Batches = dict[int, dict[int, ReplicaBatch]]
 """Batches passed to ranks: by rank, by step."""
 
 
-@frozen
-class SameBatchesOnRanks(Rule):
+@rule("DST953", needs=[Need(facts=(ReplicaBatch, WorkerStarted))], compares=True)
+def same_batches_on_ranks(
+    window: Window,
+    *,
+    batches: int = threshold(
+        4, unit="consecutive batches, all different", source="chosen by hand: the first 8 steps"
+    ),
+) -> Found | None:
     """All ranks that average their gradients train on the same batches.
 
     What it detects:
@@ -54,63 +59,27 @@ class SameBatchesOnRanks(Rule):
     References:
         https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
-
-    code = "DST953"
-    needs = (Need(facts=(ReplicaBatch, WorkerStarted)),)
-    compares = True
-
-    batches: int = threshold(
-        4, unit="consecutive batches, all different", source="chosen by hand: the first 8 steps"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the inputs of all ranks of a group, step by step."""
-        parts = (window, *window.peers)
-        sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
-        if not window.peers and max(sizes, default=1) < 2:
-            raise NotApplicable("the job has one rank")
-        groups = _groups(parts)
-        if window.peers and not groups and window.total_steps > 1:
-            raise NotApplicable("no batches of a model in DistributedDataParallel were recorded")
-        whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
-        compared = [steps for own in whole if (steps := _steps_of_all(own))]
-        if max(map(len, compared), default=0) < self.batches:
-            raise NotEnoughData(f"needs {self.batches} batches from all ranks")
-        found = [(own, run) for own in whole if (run := self._shared(own))]
-        return [self._finding(window, *found[0])] if found else []
-
-    def _shared(self, own: Batches) -> list[int]:
-        """Return the first consecutive steps in which all ranks got equal, changing batches."""
-        running: list[int] = []
-        for step in _steps_of_all(own):
-            if len({batches[step].digest for batches in own.values()}) > 1:
-                if self._is_enough(own, running):
-                    break
-                running = []
-            else:
-                running.append(step)
-        return running if self._is_enough(own, running) else []
-
-    def _is_enough(self, own: Batches, steps: Iterable[int]) -> bool:
-        one = next(iter(own.values()))
-        return len({one[step].digest for step in steps}) >= self.batches
-
-    def _finding(self, window: Window, own: Batches, steps: list[int]) -> Finding:
-        lowest = own[min(own)]
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=steps[0],
-            last_step=steps[-1],
-            count=len(steps),
-            workers=tuple(sorted(own)),
-            message=(
-                f"all {len(own)} ranks train on the same batches: the model's inputs were equal "
-                f"on all ranks in each of {len(steps)} sampled steps"
-            ),
-            evidence={"workers": len(own), "steps": list(steps[:16])},
-            location=lowest[steps[0]].location,
-        )
+    parts = (window, *window.peers)
+    sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
+    if not window.peers and max(sizes, default=1) < 2:
+        raise NotApplicable("the job has one rank")
+    groups = _groups(parts)
+    if window.peers and not groups and window.total_steps > 1:
+        raise NotApplicable("no batches of a model in DistributedDataParallel were recorded")
+    whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
+    if max((len(_steps_of_all(own)) for own in whole), default=0) < batches:
+        raise NotEnoughData(f"needs {batches} batches from all ranks")
+    for own in whole:
+        equal = _equal_batches(own, batches)
+        if equal:
+            return Found.of(
+                equal,
+                f"all {len(own)} ranks train on the same batches: the model's inputs were equal on "
+                f"all ranks in each of {len(equal)} sampled steps",
+                workers=tuple(sorted(own)),
+                evidence={"workers": len(own), "steps": [one.step for one in equal[:16]]},
+            )
+    return None
 
 
 def _groups(parts: Iterable[Window]) -> Mapping[tuple[int, int], Batches]:
@@ -127,3 +96,16 @@ def _groups(parts: Iterable[Window]) -> Mapping[tuple[int, int], Batches]:
 
 def _steps_of_all(own: Batches) -> list[int]:
     return sorted(set.intersection(*(set(batches) for batches in own.values())))
+
+
+def _equal_batches(own: Batches, least: int) -> list[ReplicaBatch]:
+    """Return the first consecutive batches that are equal on all ranks, if `least` differ."""
+    running: list[ReplicaBatch] = []
+    for step in _steps_of_all(own):
+        if len({batches[step].digest for batches in own.values()}) == 1:
+            running.append(own[min(own)][step])
+        elif len({one.digest for one in running}) >= least:
+            break
+        else:
+            running = []
+    return running if len({one.digest for one in running}) >= least else []

@@ -6,17 +6,31 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import DropoutState, ReplicaBatch, ReplicaDigests
 from mothtrap.core.facts.replicas import UnwrappedDigests as Unwrapped
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import trains_one_model, world_size
 
 
-@frozen
-class SameDropoutOnRanks(Rule):
+@rule(
+    "DST957",
+    title="same dropout on ranks",
+    severity="info",
+    needs=[
+        Need(facts=(DropoutState, WorkerStarted)),
+        Need(facts=(ReplicaDigests, Unwrapped, ReplicaBatch), optional=True),
+    ],
+    compares=True,
+)
+def same_dropout_on_ranks(
+    window: Window,
+    *,
+    steps: int = threshold(
+        4, unit="recorded steps", source="chosen by hand: within the first 8 steps"
+    ),
+) -> Found | None:
     """All ranks drop the same values in dropout.
 
     What it detects:
@@ -47,57 +61,32 @@ class SameDropoutOnRanks(Rule):
     References:
         https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
-
-    code = "DST957"
-    title = "same dropout on ranks"
-    needs = (
-        Need(facts=(DropoutState, WorkerStarted)),
-        Need(facts=(ReplicaDigests, Unwrapped, ReplicaBatch), optional=True),
+    parts = (window, *window.peers)
+    if not window.peers and world_size(window) < 2:
+        raise NotApplicable("the job has one rank")
+    told = {part.worker: {s.step: s for s in part.seen(DropoutState)} for part in parts}
+    if window.peers and not any(told.values()) and window.total_steps > 1:
+        raise NotApplicable("no trained model has active dropout")
+    shared = sorted(set.intersection(*(set(own) for own in told.values())))
+    if len(told) < 2 or len(shared) < steps:
+        raise NotEnoughData(f"needs {steps} steps in which all ranks have active dropout")
+    if any(batch.in_parts for part in parts for batch in part.seen(ReplicaBatch)):
+        raise NotApplicable(
+            "the ranks hold parts of one model and must draw the same random numbers"
+        )
+    if not trains_one_model(window):
+        raise NotApplicable("the ranks do not average the gradients of one model")
+    lowest = told[min(told)]
+    equal = [s for s in shared if len({own[s].digest for own in told.values()}) == 1]
+    if len({lowest[step].digest for step in equal}) < steps:
+        return None
+    first = lowest[equal[0]]
+    more = f" and {len(first.modules) - 1} more modules" if len(first.modules) > 1 else ""
+    return Found.of(
+        [lowest[step] for step in equal],
+        f"all {len(told)} ranks draw the same dropout masks in {first.modules[0]}{more}: their "
+        f"random generators were in the same state in each of {len(equal)} recorded steps",
+        layers=first.modules,
+        workers=tuple(sorted(told)),
+        evidence={"workers": len(told), "steps": [*equal[:16]]},
     )
-    compares = True
-
-    steps: int = threshold(
-        4, unit="recorded steps", source="chosen by hand: within the first 8 steps"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the states of the generators of all ranks, step by step."""
-        parts = (window, *window.peers)
-        if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one rank")
-        told = {part.worker: {s.step: s for s in part.seen(DropoutState)} for part in parts}
-        if window.peers and not any(told.values()) and window.total_steps > 1:
-            raise NotApplicable("no trained model has active dropout")
-        shared = sorted(set.intersection(*(set(own) for own in told.values())))
-        if len(told) < 2 or len(shared) < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps in which all ranks have active dropout")
-        if any(batch.in_parts for part in parts for batch in part.seen(ReplicaBatch)):
-            raise NotApplicable(
-                "the ranks hold parts of one model and must draw the same random numbers"
-            )
-        if not trains_one_model(window):
-            raise NotApplicable("the ranks do not average the gradients of one model")
-        lowest = told[min(told)]
-        equal = [s for s in shared if len({own[s].digest for own in told.values()}) == 1]
-        if len({lowest[step].digest for step in equal}) < self.steps:
-            return []
-        first = lowest[equal[0]]
-        more = f" and {len(first.modules) - 1} more modules" if len(first.modules) > 1 else ""
-        return [
-            self.finding(
-                window,
-                severity=Severity.INFO,
-                step=equal[0],
-                last_step=equal[-1],
-                count=len(equal),
-                layers=first.modules,
-                workers=tuple(sorted(told)),
-                message=(
-                    f"all {len(told)} ranks draw the same dropout masks in {first.modules[0]}"
-                    f"{more}: their random generators were in the same state in each of "
-                    f"{len(equal)} recorded steps"
-                ),
-                evidence={"workers": len(told), "steps": [*equal[:16]]},
-                location=first.location,
-            )
-        ]

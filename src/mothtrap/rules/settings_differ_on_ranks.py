@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests, WorkerSettings
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import trains_one_model, world_size
 
@@ -19,8 +18,18 @@ Settings = Mapping[int, WorkerSettings]
 UNSET = "-"
 
 
-@frozen
-class SettingsDifferOnRanks(Rule):
+@rule(
+    "DST955",
+    title="settings differ on ranks",
+    severity="error",
+    needs=[
+        Need(facts=(WorkerSettings, WorkerStarted)),
+        Need(facts=(ReplicaDigests, UnwrappedDigests), optional=True),
+    ],
+    explains=("ranks_diverge",),
+    compares=True,
+)
+def settings_differ_on_ranks(window: Window) -> Found | None:
     """Ranks that train one model have different settings.
 
     What it detects:
@@ -54,54 +63,36 @@ class SettingsDifferOnRanks(Rule):
     References:
         https://docs.pytorch.org/docs/stable/notes/ddp.html
     """
-
-    code = "DST955"
-    title = "settings differ on ranks"
-    needs = (
-        Need(facts=(WorkerSettings, WorkerStarted)),
-        Need(facts=(ReplicaDigests, UnwrappedDigests), optional=True),
+    parts = (window, *window.peers)
+    if not window.peers and world_size(window) < 2:
+        raise NotApplicable("the job has one rank")
+    told = {part.worker: {s.step: s for s in part.seen(WorkerSettings)} for part in parts}
+    steps = sorted(set.intersection(*(set(own) for own in told.values())))
+    if len(told) < 2 or not steps:
+        raise NotEnoughData("no step has settings from every rank")
+    if len({own[steps[0]].names for own in told.values()}) > 1:
+        raise NotApplicable("the parameters have different names on the ranks")
+    if not trains_one_model(window):
+        raise NotApplicable("the ranks do not average the gradients of one model")
+    by_step = {step: {rank: own[step] for rank, own in told.items()} for step in steps}
+    found = {step: first for step in steps if (first := _first_difference(by_step[step]))}
+    if not found:
+        return None
+    differ = list(found)
+    what, names, values = found[differ[0]]
+    place = steps.index(differ[0])
+    shown = ", ".join(f"{value} on rank {rank}" for rank, value in values.items())
+    more = f" and {len(names) - 1} more parameters" if len(names) > 1 else ""
+    usual = max(values.values(), key=list(values.values()).count)
+    return Found(
+        step=steps[place - 1] + 1 if place else differ[0],
+        last_step=differ[-1],
+        count=len(differ),
+        layers=names,
+        workers=tuple(rank for rank, value in values.items() if value != usual),
+        message=f"{what} of {names[0]}{more} differs between ranks: {shown}",
+        evidence={"what": what, "parameters": len(names), "values": shown},
     )
-    explains = ("ranks_diverge",)
-    compares = True
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the settings of all ranks, step by step."""
-        parts = (window, *window.peers)
-        if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one rank")
-        told = {part.worker: {s.step: s for s in part.seen(WorkerSettings)} for part in parts}
-        steps = sorted(set.intersection(*(set(own) for own in told.values())))
-        if len(told) < 2 or not steps:
-            raise NotEnoughData("no step has settings from every rank")
-        if len({own[steps[0]].names for own in told.values()}) > 1:
-            raise NotApplicable("the parameters have different names on the ranks")
-        if not trains_one_model(window):
-            raise NotApplicable("the ranks do not average the gradients of one model")
-        by_step = {step: {rank: own[step] for rank, own in told.items()} for step in steps}
-        differ = [step for step in steps if _first_difference(by_step[step])]
-        return [self._finding(window, steps, differ, by_step)] if differ else []
-
-    def _finding(
-        self, window: Window, steps: list[int], differ: list[int], by_step: Mapping[int, Settings]
-    ) -> Finding:
-        found = _first_difference(by_step[differ[0]])
-        assert found is not None
-        what, names, values = found
-        place = steps.index(differ[0])
-        shown = ", ".join(f"{value} on rank {rank}" for rank, value in values.items())
-        more = f" and {len(names) - 1} more parameters" if len(names) > 1 else ""
-        usual = max(values.values(), key=list(values.values()).count)
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=steps[place - 1] + 1 if place else differ[0],
-            last_step=differ[-1],
-            count=len(differ),
-            layers=names,
-            workers=tuple(rank for rank, value in values.items() if value != usual),
-            message=f"{what} of {names[0]}{more} differs between ranks: {shown}",
-            evidence={"what": what, "parameters": len(names), "values": shown},
-        )
 
 
 def _first_difference(settings: Settings) -> tuple[str, tuple[str, ...], dict[int, str]] | None:

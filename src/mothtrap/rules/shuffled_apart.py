@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.pipelines import ShuffledApart as Seen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.facts.pipelines import ShuffledApart
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class ShuffledApart(Rule):
+@rule(
+    "DAT518",
+    title="inputs and labels shuffled separately",
+    severity="error",
+    needs=[Need(facts=(ShuffledApart,))],
+    explains=(*UNLEARNED, "labels_unrelated", "overfit", "overtraining", "learning_rate_too_low"),
+)
+def shuffled_apart(window: Window) -> Found | None:
     """Inputs and labels are shuffled in different orders.
 
     What it detects:
@@ -41,27 +45,12 @@ class ShuffledApart(Rule):
     References:
         https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shuffle
     """
-
-    code = "DAT518"
-    title = "inputs and labels shuffled separately"
-    needs = (Need(facts=(Seen,)),)
-    explains = (*UNLEARNED, "labels_unrelated", "overfit", "overtraining", "learning_rate_too_low")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report training runs with separately shuffled inputs and labels."""
-        if not len(window.steps_S):
-            raise NotEnoughData("no step was recorded")
-        seen = list(window.seen(Seen))
-        if not seen:
-            return []
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=seen[0].step,
-                last_step=int(window.steps_S[-1]),
-                message="inputs and labels are shuffled in different orders before they are "
-                "paired: no label belongs to its input",
-                location=seen[0].location,
-            )
-        ]
+    first = next(window.seen(ShuffledApart, steps=1), None)
+    if first is None:
+        return None
+    return Found.of(
+        first,
+        "inputs and labels are shuffled in different orders before they are paired: no label "
+        "belongs to its input",
+        last_step=window.last_step,
+    )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import chosen_at, made_at
 
@@ -22,8 +21,14 @@ MESSAGES = {
 ONE_IS_ENOUGH = ("Remove one of the two sigmoids, either in the model or in the line of the loss.",)
 
 
-@frozen
-class SigmoidBeforeBceWithLogits(Rule):
+@rule(
+    "STR702",
+    title="sigmoid before BCE with logits",
+    severity="error",
+    needs=[Need(facts=(LossCall,))],
+    explains=("cannot_overfit", "loss_not_decreasing", "stuck_at_chance"),
+)
+def sigmoid_before_bce_with_logits(window: Window) -> Found | None:
     """Two sigmoids are applied between the model's scores and a binary loss.
 
     What it detects:
@@ -60,38 +65,24 @@ class SigmoidBeforeBceWithLogits(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
     """
-
-    code = "STR702"
-    title = "sigmoid before BCE with logits"
-    needs = (Need(facts=(LossCall,)),)
-    explains = ("cannot_overfit", "loss_not_decreasing", "stuck_at_chance")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the operations under every binary loss."""
-        every = list(window.seen(LossCall))
-        if not every:
-            raise NotEnoughData("no loss was traced to its operation")
-        calls = [call for call in every if call.operation in (LOSS, OF_PROBABILITIES)]
-        if not calls:
-            raise NotApplicable("no binary cross-entropy was recorded")
-        twice = [call for call in calls if _has_two_sigmoids(call)]
-        if not twice:
-            return []
-        first = min(twice, key=lambda call: call.step)
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=first.step,
-                last_step=max(call.step for call in twice),
-                count=len({call.step for call in twice}),
-                message=MESSAGES[first.operation] + made_at(first, "sigmoid"),
-                evidence={"chain": " <- ".join((first.operation, *first.chain))},
-                fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
-                location=chosen_at(first),
-                mode=first.mode.value,
-            )
-        ]
+    every = list(window.seen(LossCall))
+    if not every:
+        raise NotEnoughData("no loss was traced to its operation")
+    calls = [call for call in every if call.operation in (LOSS, OF_PROBABILITIES)]
+    if not calls:
+        raise NotApplicable("no binary cross-entropy was recorded")
+    twice = sorted(filter(_has_two_sigmoids, calls), key=lambda call: call.step)
+    if not twice:
+        return None
+    first = twice[0]
+    return Found.of(
+        twice,
+        MESSAGES[first.operation] + made_at(first, "sigmoid"),
+        evidence={"chain": " <- ".join((first.operation, *first.chain))},
+        fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
+        location=chosen_at(first),
+        mode=first.mode.value,
+    )
 
 
 def _has_two_sigmoids(call: LossCall) -> bool:

@@ -6,11 +6,11 @@ import math
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, FeatureGains
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.metrics import ERROR_RATES, kind, names_of
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -24,8 +24,35 @@ MOST = 0.97
 """Share of the labels and of the gain that one feature cannot have by chance; by hand."""
 
 
-@frozen
-class SingleFeatureDominates(Rule):
+@rule(
+    "TRE901",
+    needs=[
+        Need(facts=(BoostingBegan, FeatureGains)),
+        Need(
+            scalars=names_of(
+                *("auc", "error", "merror", "accuracy", "logloss", "rmse", "mse"),
+            ),
+            optional=True,
+        ),
+        OF_BOOSTED,
+    ],
+    explains=("too_good_to_be_true",),
+    passes=True,
+)
+def single_feature_dominates(
+    window: Window,
+    *,
+    share: float = threshold(0.8, unit="of the gain of all splits", source="chosen by hand"),
+    columns: int = threshold(4, unit="columns", source="chosen by hand"),
+    rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first rounds vary"),
+    auc: float = threshold(0.99, unit="area under the curve", source="chosen by hand"),
+    explained: float = threshold(0.98, unit="of the variance", source="chosen by hand"),
+    alone: float = threshold(0.98, unit="of the labels", source="chosen by hand"),
+    used: float = threshold(0.3, unit="of the gain of all splits", source="chosen by hand"),
+    logloss: float = threshold(
+        1.1, unit="times the logloss of perfect trees", source="chosen by hand"
+    ),
+) -> list[Found]:
     """One feature leaks the target.
 
     What it detects:
@@ -63,133 +90,99 @@ class SingleFeatureDominates(Rule):
         Kaufman et al. 2012, Leakage in data mining, https://doi.org/10.1145/2382577.2382579
     """
 
-    code = "TRE901"
-    needs = (
-        Need(facts=(BoostingBegan, FeatureGains)),
-        Need(
-            scalars=names_of(
-                *("auc", "error", "merror", "accuracy", "logloss", "rmse", "mse"),
-            ),
-            optional=True,
-        ),
-        OF_BOOSTED,
-    )
-    explains = ("too_good_to_be_true",)
-    passes = True
-
-    share: float = threshold(0.8, unit="of the gain of all splits", source="chosen by hand")
-    columns: int = threshold(4, unit="columns", source="chosen by hand")
-    rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first rounds vary")
-    auc: float = threshold(0.99, unit="area under the curve", source="chosen by hand")
-    explained: float = threshold(0.98, unit="of the variance", source="chosen by hand")
-    alone: float = threshold(0.98, unit="of the labels", source="chosen by hand")
-    used: float = threshold(0.3, unit="of the gain of all splits", source="chosen by hand")
-    logloss: float = threshold(
-        1.1, unit="times the logloss of perfect trees", source="chosen by hand"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
-        gains = one.gains
+    def judge(one: Boosted) -> Found | None:
+        gains, seen = one.gains, one.columns
         if gains is None:
             raise NotEnoughData("no split was recorded")
-        if gains.columns and gains.columns < self.columns:
+        if gains.columns and gains.columns < columns:
             raise NotApplicable(f"{gains.columns} columns are too few to suspect the best one")
-        if gains.round + 1 - one.began.rounds_before < self.rounds:
-            raise NotEnoughData(f"needs {self.rounds} rounds")
-        feature, share = gains.features[0], gains.shares[0]
-        told = one.columns.telling.get(feature, 0.0) if one.columns is not None else 1.0
-        tells = one.columns is not None and (
-            (told >= self.alone and share >= self.used) or min(told, share) >= MOST
-        )
-        if share <= self.share and not tells:
+        if gains.round + 1 - one.began.rounds_before < rounds:
+            raise NotEnoughData(f"needs {rounds} rounds")
+        feature, part = gains.features[0], gains.shares[0]
+        told = seen.telling.get(feature, 0.0) if seen is not None else 1.0
+        tells = seen is not None and ((told >= alone and part >= used) or min(told, part) >= MOST)
+        if part <= share and not tells:
             return None
         perfect = ""
-        if share > self.share and told >= LEAST:
-            perfect = next(filter(None, (self._perfect(window, one, s) for s in one.held_out)), "")
-        few = one.columns is not None and one.columns.looked_at < FEW
+        if part > share and told >= LEAST:
+            perfect = _perfect(window, one, auc, explained, logloss)
+        few = seen is not None and seen.looked_at < FEW
         sure = Severity.WARNING if few else Severity.ERROR
         severity = sure if perfect else Severity.WARNING if tells else Severity.INFO
         if tells:
             perfect = perfect or f"it alone explains {told:.1%} of the labels"
-        return self.finding(
-            window,
+        return Found.of(
+            [one.began, gains],
+            f"{feature} accounts for {part:.1%} of the gain of all splits (limit {share:.0%})"
+            + (f", and {perfect}" if perfect else ""),
             severity=severity,
-            step=one.began.step,
-            last_step=gains.step,
+            count=1,
             layers=(feature,),
-            message=(
-                (
-                    f"{feature} accounts for {share:.1%} of the gain of all splits (limit "
-                    f"{self.share:.0%})"
-                )
-                + (f", and {perfect}" if perfect else "")
-            ),
             evidence={
-                "value": share,
-                "limit": self.share,
+                "value": part,
+                "limit": share,
                 "feature": feature,
                 "columns": gains.columns,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
 
-    def _perfect(self, window: Window, one: Boosted, site: str) -> str:
-        """Describe a nearly perfect first evaluation; '' without such an evaluation."""
+    return judge_each(window, judge)
+
+
+def _perfect(window: Window, one: Boosted, auc: float, explained: float, logloss: float) -> str:
+    """Describe a nearly perfect first evaluation; '' without such an evaluation."""
+    for site in one.held_out:
         for name in one.began.metrics:
             sort = kind(name)
             series = next((s for s in window.scalars(name, Mode.EVAL) if s.of == site), None)
             if series is None or not len(series):
                 continue
             first = float(series.early_S[0] if len(series.early_S) else series.values_S[0])
-            if sort == "auc" and first >= self.auc:
-                return f"{name} on {site} is {first:.4f} after the first round"
             wrong = 1 - first if sort == "accuracy" else first
-            is_rate = sort in ERROR_RATES
-            if is_rate and wrong <= 1 - self.auc < self._rarest(one):
+            few_errors = sort in ERROR_RATES and wrong <= 1 - auc < _rarest(one)
+            if few_errors or (sort == "auc" and first >= auc):
                 return f"{name} on {site} is {first:.4f} after the first round"
-            if sort in ("rmse", "mse") and self._explains(one, site, series, sort):
+            explains = sort in ("rmse", "mse") and _explains(one, site, series, sort, explained)
+            if explains or (sort == "logloss" and _separates(one, series, logloss)):
                 return f"{name} on {site} falls as fast as the learning rate allows"
-            if sort == "logloss" and self._separates(one, series):
-                return f"{name} on {site} falls as fast as the learning rate allows"
-        return ""
+    return ""
 
-    def _rarest(self, one: Boosted) -> float:
-        """Return the error rate of always predicting the most frequent class, 0 if unknown."""
-        table = one.tables.get("")
-        counts = table.label_counts if table is not None else None
-        return 1 - max(counts) / sum(counts) if counts else 0.0
 
-    def _explains(self, one: Boosted, site: str, series: Series, sort: str) -> bool:
-        table, rate = one.tables.get(site), one.began.learning_rate
-        early = series.early_S if len(series.early_S) else series.values_S[:1]
-        if table is None or not table.label_std or not rate or series.total < len(early):
-            return False
-        left = max(0.0, 1 - rate) ** len(early)
-        last = math.sqrt(early[-1]) if sort == "mse" else float(early[-1])
-        return last / table.label_std <= left + math.sqrt(1 - self.explained)
+def _rarest(one: Boosted) -> float:
+    """Return the error rate of always predicting the most frequent class, 0 if unknown."""
+    table = one.tables.get("")
+    counts = table.label_counts if table is not None else None
+    return 1 - max(counts) / sum(counts) if counts else 0.0
 
-    def _separates(self, one: Boosted, series: Series) -> bool:
-        """Return whether a two-class loss is as low as with trees that are always right.
 
-        Such trees move the margin of each row by the learning rate over the probability of its
-        class, which is a Newton step. The first margin follows from the share of its class.
-        """
-        table, rate = one.tables.get(""), one.began.learning_rate
-        counts = table.label_counts if table is not None else None
-        early = series.early_S if len(series.early_S) else series.values_S[:1]
-        two = counts is not None and len(counts) == 2 and min(counts) > 0
-        if not counts or not two or not rate or series.total < len(early):
-            return False
-        least = 0.0
-        for count in counts:
-            share = count / sum(counts)
-            margin = math.log(share / (1 - share))
-            for _ in early:
-                margin += rate * (1 + math.exp(-margin))
-            least += share * math.log1p(math.exp(-margin))
-        return float(early[-1]) <= self.logloss * least
+def _explains(one: Boosted, site: str, series: Series, sort: str, explained: float) -> bool:
+    table, rate = one.tables.get(site), one.began.learning_rate
+    early = series.early_S if len(series.early_S) else series.values_S[:1]
+    if table is None or not table.label_std or not rate or series.total < len(early):
+        return False
+    left = max(0.0, 1 - rate) ** len(early)
+    last = math.sqrt(early[-1]) if sort == "mse" else float(early[-1])
+    return last / table.label_std <= left + math.sqrt(1 - explained)
+
+
+def _separates(one: Boosted, series: Series, logloss: float) -> bool:
+    """Return whether a two-class loss is as low as with trees that are always right.
+
+    Such trees move the margin of each row by the learning rate over the probability of its
+    class, which is a Newton step. The first margin follows from the share of its class.
+    """
+    table, rate = one.tables.get(""), one.began.learning_rate
+    counts = table.label_counts if table is not None else None
+    early = series.early_S if len(series.early_S) else series.values_S[:1]
+    two = counts is not None and len(counts) == 2 and min(counts) > 0
+    if not counts or not two or not rate or series.total < len(early):
+        return False
+    least = 0.0
+    for count in counts:
+        share = count / sum(counts)
+        margin = math.log(share / (1 - share))
+        for _ in early:
+            margin += rate * (1 + math.exp(-margin))
+        least += share * math.log1p(math.exp(-margin))
+    return float(early[-1]) <= logloss * least

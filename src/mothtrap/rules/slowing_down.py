@@ -8,11 +8,10 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.phases import PhasesTimed
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
 from mothtrap.core.phases import DATA, EVALUATION, LOSS, OPTIMIZER, OTHER, OWN, PHASES, SAVE
-from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
 
@@ -29,8 +28,20 @@ OF_THE_SCRIPT = {
 larger inputs, or because the processor was slowed down."""
 
 
-@frozen
-class SlowingDown(Rule):
+@rule("SYS502", needs=[Need(facts=(PhasesTimed,))])
+def slowing_down(
+    window: Window,
+    *,
+    growth: float = threshold(
+        0.2, unit="of the first median", source="chosen by hand: above the drift of a busy machine"
+    ),
+    times: int = threshold(3, unit="observations per quarter", source="chosen by hand"),
+    idle: float = threshold(
+        0.25,
+        unit="of the processors' time",
+        source=("chosen by hand: else other programs use the machine"),
+    ),
+) -> Found | None:
     """Training becomes slower and slower.
 
     What it detects:
@@ -65,56 +76,33 @@ class SlowingDown(Rule):
     References:
         Chosen by hand; see `mothtrap show` for the phases of a run.
     """
-
-    code = "SYS502"
-    needs = (Need(facts=(PhasesTimed,)),)
-
-    growth: float = threshold(
-        0.2, unit="of the first median", source="chosen by hand: above the drift of a busy machine"
+    timed = list(window.seen(PhasesTimed))[1:]  # the first one includes the start of workers
+    if len(timed) < QUARTERS * times:
+        raise NotEnoughData(f"needs {QUARTERS * times + 1} observations of step times")
+    parts = [timed[place[0] : place[-1] + 1] for place in _quarters(len(timed))]
+    step_s = [_step_s(part) for part in parts]
+    middle_s = [float(np.median(each)) for each in step_s]
+    grown = middle_s[-1] / middle_s[0] - 1 if middle_s[0] > 0 else 0.0
+    rises = bool((np.diff(middle_s) > 0).all())
+    apart = bool(np.quantile(step_s[-1], 0.25) > np.quantile(step_s[0], 0.75))
+    is_idle = float(np.median([each.idle for each in parts[-1]])) >= idle
+    if grown < growth or not rises or not apart or not is_idle:
+        return None
+    phase, share = _grown_phase(parts[0], parts[-1])
+    named = OF_THE_SCRIPT.get(phase)
+    start, end = parts[1][0].first_step, parts[-1][-1].step
+    return Found(
+        severity="info" if named is None else "warning",
+        step=start,
+        last_step=end,
+        count=end + 1 - start,
+        message=(
+            f"a step takes {100 * grown:.0f} % longer than at first: {1000 * middle_s[-1]:.3g} ms "
+            f"instead of {1000 * middle_s[0]:.3g} ms before step {parts[0][-1].step + 1}; "
+            f"{100 * share:.0f} % of the increase is in {named or f'the {phase} pass'}"
+        ),
+        evidence={"growth": grown, "limit": growth, "phase": phase, "share": share},
     )
-    times: int = threshold(3, unit="observations per quarter", source="chosen by hand")
-    idle: float = threshold(
-        0.25,
-        unit="of the processors' time",
-        source=("chosen by hand: else other programs use the machine"),
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the quarters of the run."""
-        timed = list(window.seen(PhasesTimed))[1:]  # the first one includes the start of workers
-        if len(timed) < QUARTERS * self.times:
-            raise NotEnoughData(f"needs {QUARTERS * self.times + 1} observations of step times")
-        parts = [timed[place[0] : place[-1] + 1] for place in _quarters(len(timed))]
-        step_s = [_step_s(part) for part in parts]
-        middle_s = [float(np.median(each)) for each in step_s]
-        grown = middle_s[-1] / middle_s[0] - 1 if middle_s[0] > 0 else 0.0
-        rises = bool((np.diff(middle_s) > 0).all())
-        apart = bool(np.quantile(step_s[-1], 0.25) > np.quantile(step_s[0], 0.75))
-        is_idle = float(np.median([each.idle for each in parts[-1]])) >= self.idle
-        if grown < self.growth or not rises or not apart or not is_idle:
-            return []
-        return [self._found(window, parts, middle_s)]
-
-    def _found(
-        self, window: Window, parts: Sequence[Sequence[PhasesTimed]], middle_s: Sequence[float]
-    ) -> Finding:
-        phase, share = _grown_phase(parts[0], parts[-1])
-        named = OF_THE_SCRIPT.get(phase)
-        grown = middle_s[-1] / middle_s[0] - 1
-        return self.finding(
-            window,
-            severity=Severity.INFO if named is None else Severity.WARNING,
-            step=parts[1][0].first_step,
-            last_step=parts[-1][-1].step,
-            count=parts[-1][-1].step + 1 - parts[1][0].first_step,
-            message=(
-                f"a step takes {100 * grown:.0f} % longer than at first: "
-                f"{1000 * middle_s[-1]:.3g} ms instead of {1000 * middle_s[0]:.3g} ms before step "
-                f"{parts[0][-1].step + 1}; {100 * share:.0f} % of the increase is in "
-                f"{named or f'the {phase} pass'}"
-            ),
-            evidence={"growth": grown, "limit": self.growth, "phase": phase, "share": share},
-        )
 
 
 def _quarters(count: int) -> list[Ints]:

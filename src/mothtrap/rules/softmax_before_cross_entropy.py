@@ -6,10 +6,10 @@ from collections import defaultdict
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -34,11 +34,26 @@ LOGARITHM_FOR_KL = (
     'reduction="batchmean")`.'
 )
 
+REMOVE, LOGARITHM, EVALUATION = (0, 1, 2), (3, 4), 5
+"""Positions of the bullets of `What to do`."""
+
 WHYS = {"nll": WHY_NLL, "kl_div": WHY_KL}
 
 
-@frozen
-class SoftmaxBeforeCrossEntropy(Rule):
+@rule(
+    "STR701",
+    needs=[Need(facts=(LossCall,))],
+    explains=(*UNLEARNED, "learning_rate_too_low", "overtraining"),
+)
+def softmax_before_cross_entropy(
+    window: Window,
+    *,
+    calls: int = threshold(
+        2,
+        unit="calls from one line with probabilities as rows",
+        source="chosen by hand: one batch may lie on the simplex by chance",
+    ),
+) -> Found | None:
     """A loss that expects logits or log-probabilities gets probabilities.
 
     What it detects:
@@ -81,78 +96,60 @@ class SoftmaxBeforeCrossEntropy(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
     """
+    every = list(window.seen(LossCall))
+    if not every:
+        raise NotEnoughData("no loss was traced to its operation")
+    known = [call for call in every if call.operation in CLASS_LOSSES and call.classes != 1]
+    if not known:
+        raise NotApplicable("no class loss was recorded")
+    if wired := [call for call in known if _wiring(call) == "softmax"]:
+        return _found(wired, Severity.ERROR, "softmax goes into")
+    if shown := _by_value(known, calls):
+        return _found(shown, Severity.ERROR, "probabilities go into")
+    if twice := [call for call in known if _wiring(call) == "log_softmax"]:
+        return _found(twice, Severity.INFO, "log-softmax goes into")
+    return None
 
-    code = "STR701"
-    needs = (Need(facts=(LossCall,)),)
-    explains = (
-        *UNLEARNED,
-        "learning_rate_too_low",
-        "overtraining",
+
+def _by_value(calls: list[LossCall], least: int) -> list[LossCall]:
+    """Return `least` calls or more of one line whose predictions are all probabilities."""
+    by_line: dict[tuple[str | None, str | None], list[LossCall]] = defaultdict(list)
+    for call in calls:
+        # If the graph was recorded, it decides, and not the values.
+        if call.rows_are_probabilities is not None and not call.chain:
+            by_line[call.location, call.series].append(call)
+    for same in by_line.values():
+        if len(same) >= least and all(call.rows_are_probabilities for call in same):
+            return same
+    return []
+
+
+def _found(calls: list[LossCall], severity: Severity, what: str) -> Found:
+    calls = sorted(calls, key=lambda call: call.step)
+    first = calls[0]
+    chain = " <- ".join((first.operation, *first.chain))
+    return Found.of(
+        calls,
+        _message(what, first, severity) + made_at(first, "softmax"),
+        severity=severity,
+        evidence={
+            "operation": first.operation,
+            "chain": chain if first.chain else None,
+            "classes": first.classes,
+            "recognized_by": "operations" if first.chain else "values",
+        },
+        location=chosen_at(first),
+        mode=first.mode.value,
+        fixes=_fixes(first),
+        why=WHYS.get(first.operation) if severity is Severity.ERROR else None,
     )
 
-    calls: int = threshold(
-        2,
-        unit="calls from one line with probabilities as rows",
-        source="chosen by hand: one batch may lie on the simplex by chance",
-    )
 
-    def check(self, window: Window) -> list[Finding]:
-        """Check the operations under every class loss, then the sampled values."""
-        every = list(window.seen(LossCall))
-        if not every:
-            raise NotEnoughData("no loss was traced to its operation")
-        calls = [call for call in every if call.operation in CLASS_LOSSES and call.classes != 1]
-        if not calls:
-            raise NotApplicable("no class loss was recorded")
-        if wired := [call for call in calls if _wiring(call) == "softmax"]:
-            return [self._finding(window, wired, Severity.ERROR, "softmax goes into")]
-        if shown := self._by_value(calls):
-            return [self._finding(window, shown, Severity.ERROR, "probabilities go into")]
-        if twice := [call for call in calls if _wiring(call) == "log_softmax"]:
-            return [self._finding(window, twice, Severity.INFO, "log-softmax goes into")]
-        return []
-
-    def _by_value(self, calls: list[LossCall]) -> list[LossCall]:
-        by_line: dict[tuple[str | None, str | None], list[LossCall]] = defaultdict(list)
-        for call in calls:
-            # If the graph was recorded, it decides, and not the values.
-            if call.rows_are_probabilities is not None and not call.chain:
-                by_line[call.location, call.series].append(call)
-        for same in by_line.values():
-            if len(same) >= self.calls and all(call.rows_are_probabilities for call in same):
-                return same
-        return []
-
-    def _finding(
-        self, window: Window, calls: list[LossCall], severity: Severity, what: str
-    ) -> Finding:
-        first = min(calls, key=lambda call: call.step)
-        chain = " <- ".join((first.operation, *first.chain))
-        return self.finding(
-            window,
-            severity=severity,
-            step=first.step,
-            last_step=max(call.step for call in calls),
-            count=len({call.step for call in calls}),
-            message=_message(what, first, severity) + made_at(first, "softmax"),
-            evidence={
-                "operation": first.operation,
-                "chain": chain if first.chain else None,
-                "classes": first.classes,
-                "recognized_by": "operations" if first.chain else "values",
-            },
-            location=chosen_at(first),
-            mode=first.mode.value,
-            fixes=self._fixes(window, first),
-            why=WHYS.get(first.operation) if severity is Severity.ERROR else None,
-        )
-
-    def _fixes(self, window: Window, call: LossCall) -> tuple[str, ...]:
-        remove, log, evaluation = self.fixes(window)
-        if call.operation == "kl_div":
-            return (LOGARITHM_FOR_KL,)
-        by_loss = (log, remove) if call.operation == "nll" else (remove, log)
-        return (evaluation, *by_loss) if call.mode is Mode.EVAL else by_loss
+def _fixes(call: LossCall) -> tuple[str | int, ...]:
+    if call.operation == "kl_div":
+        return (LOGARITHM_FOR_KL,)
+    by_loss = (*LOGARITHM, *REMOVE) if call.operation == "nll" else (*REMOVE, *LOGARITHM)
+    return (EVALUATION, *by_loss) if call.mode is Mode.EVAL else by_loss
 
 
 def _message(what: str, call: LossCall, severity: Severity) -> str:

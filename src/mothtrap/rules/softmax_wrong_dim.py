@@ -6,10 +6,9 @@ import math
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
@@ -17,8 +16,25 @@ from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 REMOVED = "Remove the softmax from the model: `cross_entropy` applies softmax over the classes."
 
 
-@frozen
-class SoftmaxWrongDim(Rule):
+@rule(
+    "STR709",
+    title="softmax over the wrong axis",
+    needs=[Need(facts=(LossCall,))],
+    explains=(
+        "batch_mixing",
+        *UNLEARNED,
+        "constant_output",
+        "labels_unrelated",
+        "learning_rate_too_low",
+        "overfit",
+        "overtraining",
+        "softmax_before_cross_entropy",
+        "train_eval_shift",
+        "vanishing_gradient",
+        "wrong_initial_loss",
+    ),
+)
+def softmax_wrong_dim(window: Window) -> Found | None:
     """The softmax before a loss does not run over the class axis.
 
     What it detects:
@@ -55,50 +71,22 @@ class SoftmaxWrongDim(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
-
-    code = "STR709"
-    title = "softmax over the wrong axis"
-    needs = (Need(facts=(LossCall,)),)
-    explains = (
-        "batch_mixing",
-        *UNLEARNED,
-        "constant_output",
-        "labels_unrelated",
-        "learning_rate_too_low",
-        "overfit",
-        "overtraining",
-        "softmax_before_cross_entropy",
-        "train_eval_shift",
-        "vanishing_gradient",
-        "wrong_initial_loss",
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the axis sizes under every loss."""
-        calls = [call for call in train_calls(window) if call.softmax_sizes]
-        if not calls:
-            raise NotApplicable("no softmax was found before a loss")
-        for same in by_place(calls):
-            wrong = [call for call in same if _wrong_size(call) is not None]
-            if wrong and not any(_is_square(call) for call in same):
-                return [self._finding(window, wrong)]
-        return []
-
-    def _finding(self, window: Window, calls: list[LossCall]) -> Finding:
+    every = [call for call in train_calls(window) if call.softmax_sizes]
+    if not every:
+        raise NotApplicable("no softmax was found before a loss")
+    for same in by_place(every):
+        calls = [call for call in same if _wrong_size(call) is not None]
+        if not calls or any(_is_square(call) for call in same):
+            continue
         first = calls[0]
         size, expected = _wrong_size(first) or (0, 0)
         labelled = first.operation in ("cross_entropy", "nll") and first.reduction is not None
-        return self.finding(
-            window,
-            severity=Severity.ERROR if labelled else Severity.WARNING,
-            step=first.step,
-            last_step=calls[-1].step,
-            count=len({call.step for call in calls}),
-            message=(
-                f"the softmax before {first.operation} runs over an axis of size {size}, but the "
-                f"class axis has size {expected}: examples compete, classes do not"
-                f"{made_at(first, 'softmax')}"
-            ),
+        return Found.of(
+            calls,
+            f"the softmax before {first.operation} runs over an axis of size {size}, but the class "
+            f"axis has size {expected}: examples compete, classes do "
+            f"not{made_at(first, 'softmax')}",
+            severity="error" if labelled else "warning",
             evidence={
                 "operation": first.operation,
                 "size": size,
@@ -107,8 +95,9 @@ class SoftmaxWrongDim(Rule):
             },
             location=chosen_at(first),
             # If there are two softmaxes, the loss itself applies one.
-            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.fixes(window)[:1],
+            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else (0, 1),
         )
+    return None
 
 
 def _wrong_size(call: LossCall) -> tuple[int, int] | None:

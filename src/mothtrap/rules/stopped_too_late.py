@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with_evaluation
 from mothtrap.rules._trees import rounds_since_best as since_best
 
 
-@frozen
-class StoppedTooLate(Rule):
+@rule(
+    "TRE902",
+    needs=[Need(facts=(BoostingBegan, Evaluation)), OF_BOOSTED],
+    explains=("overfit", "overtraining"),
+    passes=True,
+)
+def stopped_too_late(
+    window: Window,
+    *,
+    rounds: int = threshold(50, unit="rounds after the best", source="chosen by hand"),
+    share: float = threshold(0.5, unit="of the rounds to the best", source="chosen by hand"),
+    rise: float = threshold(0.01, unit="of the best evaluation loss", source="chosen by hand"),
+) -> list[Found]:
     """Boosting continues long after the best evaluation.
 
     What it detects:
@@ -53,46 +63,29 @@ class StoppedTooLate(Rule):
         Zhang and Yu 2005, Boosting with early stopping, https://doi.org/10.1214/009053605000000255
     """
 
-    code = "TRE902"
-    needs = (Need(facts=(BoostingBegan, Evaluation)), OF_BOOSTED)
-    explains = ("overfit", "overtraining")
-    passes = True
-
-    rounds: int = threshold(50, unit="rounds after the best", source="chosen by hand")
-    share: float = threshold(0.5, unit="of the rounds to the best", source="chosen by hand")
-    rise: float = threshold(0.01, unit="of the best evaluation loss", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run that has an evaluation set."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         judged = with_evaluation(one)
         if one.began.stops_after is not None or one.began.keeps_best:
             return None
         took, after = since_best(one, judged)
+        limit = max(rounds, share * took)
         best, last = judged.last.best, present(judged.value_E)
-        if after <= max(self.rounds, self.share * took) or last - best <= self.rise * abs(best):
+        if after <= limit or last - best <= rise * abs(best):
             return None
-        metric = judged.last.operation
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
-            last_step=judged.last.step,
+        return Found.of(
+            [one.began, judged.last],
+            f"{judged.last.operation} of {judged.last.site} was best after {took} rounds "
+            f"({best:.4g}); {after} rounds later it is {last:.4g}, and no early stopping is set",
             count=after,
             mode="eval",
-            message=(
-                f"{metric} of {judged.last.site} was best after {took} rounds ({best:.4g}); "
-                f"{after} rounds later it is {last:.4g}, and no early stopping is set"
-            ),
             evidence={
                 "value": last,
                 "best": best,
                 "best_round": took,
                 "rounds_after": after,
-                "limit": max(self.rounds, self.share * took),
+                "limit": limit,
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
+
+    return judge_each(window, judge)

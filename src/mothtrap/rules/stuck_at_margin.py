@@ -6,17 +6,37 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import MarginLoss
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@frozen
-class StuckAtMargin(Rule):
+@rule(
+    "LOS422",
+    title="loss stays at its margin",
+    needs=[Need(facts=(MarginLoss,))],
+    explains=(*UNLEARNED, "constant_output", "labels_unrelated", "vanishing_gradient"),
+)
+def stuck_at_margin(
+    window: Window,
+    *,
+    calls: int = threshold(200, unit="calls to the loss", source="chosen by hand"),
+    worthless_calls: int = threshold(
+        600,
+        unit="calls to the loss",
+        source="chosen by hand: slow training has left the margin by then",
+    ),
+    below: float = threshold(0.98, unit="of the margin", source="chosen by hand"),
+    above: float = threshold(1.1, unit="of the margin", source="chosen by hand: batches vary"),
+    above_pairs: float = threshold(
+        1.5,
+        unit="of the value for equal distances, for pairs",
+        source="chosen by hand: equal and different pairs pull in opposite directions",
+    ),
+) -> Found | None:
     """A loss with a margin stays at its margin.
 
     What it detects:
@@ -57,82 +77,46 @@ class StuckAtMargin(Rule):
     References:
         Schroff, Kalenichenko, Philbin 2015, FaceNet, section 3.2, https://arxiv.org/abs/1503.03832
     """
-
-    code = "LOS422"
-    title = "loss stays at its margin"
-    needs = (Need(facts=(MarginLoss,)),)
-    explains = (*UNLEARNED, "constant_output", "labels_unrelated", "vanishing_gradient")
-
-    calls: int = threshold(200, unit="calls to the loss", source="chosen by hand")
-    worthless_calls: int = threshold(
-        600,
-        unit="calls to the loss",
-        source="chosen by hand: slow training has left the margin by then",
-    )
-    below: float = threshold(0.98, unit="of the margin", source="chosen by hand")
-    above: float = threshold(1.1, unit="of the margin", source="chosen by hand: batches vary")
-
-    above_pairs: float = threshold(
-        1.5,
-        unit="of the value for equal distances, for pairs",
-        source="chosen by hand: equal and different pairs pull in opposite directions",
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the values of each loss with its value for equal distances."""
-        seen: dict[tuple[str, float, str | None], list[MarginLoss]] = {}
-        for one in window.seen(MarginLoss):
-            if _level(one) > 0:
-                seen.setdefault((one.loss, one.margin, one.location), []).append(one)
-        if not seen:
-            raise NotApplicable("no value of a loss with a margin was recorded")
-        if max(every[-1].calls for every in seen.values()) < self.calls:
-            raise NotEnoughData(f"needs {self.calls} calls to a loss with a margin")
-        found = [self._judge(window, every) for every in seen.values()]
-        return [finding for finding in found if finding is not None][:1]
-
-    def _judge(self, window: Window, every: list[MarginLoss]) -> Finding | None:
+    seen: dict[tuple[str, float, str | None], list[MarginLoss]] = {}
+    for one in window.seen(MarginLoss):
+        if _level(one) > 0:
+            seen.setdefault((one.loss, one.margin, one.location), []).append(one)
+    if not seen:
+        raise NotApplicable("no value of a loss with a margin was recorded")
+    if max(every[-1].calls for every in seen.values()) < calls:
+        raise NotEnoughData(f"needs {calls} calls to a loss with a margin")
+    for every in seen.values():
         last = every[-1]
         shares = np.concatenate([np.array(one.values) / _level(one) for one in every])
         pairs = _level(last) != last.margin
         first, second = (float(half.mean()) for half in np.array_split(shares, 2))
-        most = self.above_pairs if pairs else self.above
         # distances of pairs may be large at first
-        stays = (
-            min(first, second) >= self.below and (second if pairs else max(first, second)) <= most
-        )
-        if last.calls < self.calls or not stays:
-            return None
-        worthless = last.calls >= self.worthless_calls
+        largest = second if pairs else max(first, second)
+        stays = min(first, second) >= below and largest <= (above_pairs if pairs else above)
+        if last.calls < calls or not stays:
+            continue
         value = float(np.mean([value for one in every for value in one.values]))
-        order, negatives, label, rate = self.fixes(window)
-        equal = last.equal == len(last.values)
         why = "rows are as far from rows of their own class as from other rows"
-        if equal:
+        if last.equal == len(last.values):
             why = "all embeddings have become equal"
         level = f"its margin of {last.margin:g}"
         if pairs:
             level = f"{_level(last):.3g}, its value for equal distances (margin {last.margin:g}),"
-        fixes = (label, negatives, rate) if pairs else (order, negatives, rate)
-        return self.finding(
-            window,
-            severity=Severity.ERROR if worthless else Severity.WARNING,
+        return Found.of(
+            last,
+            f"{last.loss} has stayed at {level} for {last.calls} calls (mean {value:.3g}): {why}",
+            severity="error" if last.calls >= worthless_calls else "warning",
             step=0,
-            last_step=last.step,
             count=last.calls,
-            message=(
-                f"{last.loss} has stayed at {level} for {last.calls} calls (mean {value:.3g}): "
-                + why
-            ),
             evidence={
                 "value": value,
                 "margin": last.margin,
                 "calls": last.calls,
-                "limit": self.below * _level(last),
+                "limit": below * _level(last),
             },
-            location=last.location,
-            fixes=fixes,
+            fixes=(2, 1, 3) if pairs else (0, 1, 3),
         )
+    return None
 
 
 def _level(one: MarginLoss) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -17,8 +16,33 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@frozen
-class SymmetricInitialization(Rule):
+@rule(
+    "WGT302",
+    severity="error",
+    needs=[Need(facts=(IdenticalUnits, InitialWeights))],
+    explains=(
+        "gradient_missing",
+        *UNLEARNED,
+        "constant_output",
+        "dead_units",
+        "learning_rate_too_low",
+        "loss_diverging",
+        "poor_initialization",
+        "unchanged_tensor",
+        "update_ratio",
+        "vanishing_gradient",
+        "zero_all",
+    ),
+)
+def symmetric_initialization(
+    window: Window,
+    *,
+    looks: int = threshold(
+        5,
+        unit="sampled steps",
+        source="chosen by hand: chains of zero layers diverge within 3 samples",
+    ),
+) -> Found | None:
     """The units of a layer start equal and get equal gradients.
 
     What it detects:
@@ -63,70 +87,34 @@ class SymmetricInitialization(Rule):
         Goodfellow, Bengio, Courville 2016, Deep Learning, section 8.4, Parameter
         initialization strategies, https://www.deeplearningbook.org
     """
-
-    code = "WGT302"
-    needs = (Need(facts=(IdenticalUnits, InitialWeights)),)
-    explains = (
-        "gradient_missing",
-        *UNLEARNED,
-        "constant_output",
-        "dead_units",
-        "learning_rate_too_low",
-        "loss_diverging",
-        "poor_initialization",
-        "unchanged_tensor",
-        "update_ratio",
-        "vanishing_gradient",
-        "zero_all",
+    if next(window.seen(InitialWeights), None) is None:
+        raise NotEnoughData("no weights were recorded before the first step of an optimizer")
+    latest = window.latest(IdenticalUnits, by="name", steps=0)
+    same = [seen for seen in latest if seen.looks >= looks and seen.moved]
+    if not same:
+        if window.total_steps < looks and latest:
+            raise NotEnoughData(f"fewer than {looks} steps were sampled")
+        return None
+    worst = same[0]
+    names = {seen.name for seen in same}
+    weights = "weights of 0" if worst.zero else "the same weights"
+    gradients = "no gradient" if worst.gradient_zero else "the same gradient"
+    others = len(same) - 1
+    more = f"; {others} more layer{'s are' if others > 1 else ' is'} affected" if others else ""
+    return Found.of(
+        same,
+        f"all {worst.units} units of {layer_in_words(worst.layer)} ({worst.layer_type}) have "
+        f"{weights} and get {gradients}{more}",
+        step=min(seen.step for seen in window.seen(IdenticalUnits) if seen.name in names),
+        last_step=max(seen.step for seen in same),
+        count=max(seen.looks for seen in same),
+        layers=tuple(dict.fromkeys(seen.layer for seen in same))[:LAYERS_NAMED],
+        evidence={
+            "weight": worst.name,
+            "units": worst.units,
+            "looks": worst.looks,
+            "zero": worst.zero,
+            "gradient_zero": worst.gradient_zero,
+            "layers": len(same),
+        },
     )
-
-    looks: int = threshold(
-        5,
-        unit="sampled steps",
-        source="chosen by hand: chains of zero layers diverge within 3 samples",
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check layers whose units were the same at the first step."""
-        if next(window.seen(InitialWeights), None) is None:
-            raise NotEnoughData("no weights were recorded before the first step of an optimizer")
-        latest: dict[str, IdenticalUnits] = {}
-        first_step: dict[str, int] = {}
-        for seen in window.seen(IdenticalUnits):
-            latest[seen.name] = seen
-            first_step.setdefault(seen.name, seen.step)
-        same = [seen for seen in latest.values() if seen.looks >= self.looks and seen.moved]
-        if not same:
-            if window.total_steps < self.looks and latest:
-                raise NotEnoughData(f"fewer than {self.looks} steps were sampled")
-            return []
-        return [self._finding(window, same, min(first_step[seen.name] for seen in same))]
-
-    def _finding(self, window: Window, same: list[IdenticalUnits], step: int) -> Finding:
-        worst = same[0]
-        weights = "weights of 0" if worst.zero else "the same weights"
-        gradients = "no gradient" if worst.gradient_zero else "the same gradient"
-        others = len(same) - 1
-        more = f"; {others} more layer{'s are' if others > 1 else ' is'} affected" if others else ""
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=step,
-            last_step=max(seen.step for seen in same),
-            count=max(seen.looks for seen in same),
-            layers=tuple(dict.fromkeys(seen.layer for seen in same))[:LAYERS_NAMED],
-            message=(
-                f"all {worst.units} units of {layer_in_words(worst.layer)} "
-                f"({worst.layer_type}) have {weights} and "
-                f"get {gradients}{more}"
-            ),
-            evidence={
-                "weight": worst.name,
-                "units": worst.units,
-                "looks": worst.looks,
-                "zero": worst.zero,
-                "gradient_zero": worst.gradient_zero,
-                "layers": len(same),
-            },
-            location=worst.location,
-        )

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, predicts_tokens
+from mothtrap.rules._loss_calls import by_place, class_calls, predicts_tokens
 
 
-@frozen
-class TargetsShiftedWrongly(Rule):
+@rule(
+    "DAT524",
+    title="targets shifted wrongly",
+    needs=[Need(facts=(LossCall,))],
+    explains=(*UNLEARNED, "too_good_to_be_true", "overfit"),
+)
+def targets_shifted_wrongly(
+    window: Window,
+    *,
+    calls: int = threshold(
+        2, unit="observed calls", source="chosen by hand: one batch may agree by chance"
+    ),
+) -> Found | None:
     """The targets of a sequence model are shifted twice, or in the wrong direction.
 
     What it detects:
@@ -51,49 +61,30 @@ class TargetsShiftedWrongly(Rule):
     References:
         https://huggingface.co/docs/transformers/tasks/language_modeling
     """
-
-    code = "DAT524"
-    title = "targets shifted wrongly"
-    needs = (Need(facts=(LossCall,)),)
-    explains = (*UNLEARNED, "too_good_to_be_true", "overfit")
-
-    calls: int = threshold(
-        2, unit="observed calls", source="chosen by hand: one batch may agree by chance"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the targets and inputs of each call site."""
-        looked = [
-            call
-            for call in class_calls(window, binary=False)
-            if call.targets is not None and call.targets.input_offsets is not None
-        ]
-        if not looked:
-            if any(call.targets is not None for call in class_calls(window, binary=False)):
-                raise NotApplicable("the targets do not align with integers in the model's input")
-            raise NotEnoughData("no targets of a class loss were recorded")
-        if any(1 in _offsets(call) for call in looked):
-            return []
-        for calls in by_place(looked):
-            offsets = {_offsets(call) for call in calls}
-            if len(calls) >= self.calls and offsets in ({(2,)}, {(-1,)}):
-                return [self._finding(window, calls, offsets == {(2,)})]
-        return []
-
-    def _finding(self, window: Window, calls: list[LossCall], twice: bool) -> Finding:
-        once, left = self.fixes(window)
+    with_targets = [call for call in class_calls(window, binary=False) if call.targets is not None]
+    if not with_targets:
+        raise NotEnoughData("no targets of a class loss were recorded")
+    looked = [call for call in with_targets if _offsets(call) is not None]
+    if not looked:
+        raise NotApplicable("the targets do not align with integers in the model's input")
+    if any(1 in (_offsets(call) or ()) for call in looked):
+        return None
+    for same in by_place(looked):
+        offsets = {_offsets(call) for call in same}
+        if len(same) < calls or offsets not in ({(2,)}, {(-1,)}):
+            continue
+        twice = offsets == {(2,)}
         where = "two positions later" if twice else "one position earlier"
         way = "shifted twice" if twice else "shifted in the wrong direction"
-        return finding_of_calls(
-            self,
-            window,
-            calls,
-            Severity.WARNING if all(map(predicts_tokens, calls)) else Severity.INFO,
+        return Found.of(
+            same,
             f"the targets are the inputs {where}: they are {way}",
-            {"offset": 2 if twice else -1, "limit": 1},
-            fixes=(once, left) if twice else (left, once),
+            severity="warning" if all(map(predicts_tokens, same)) else "info",
+            evidence={"offset": 2 if twice else -1, "limit": 1},
+            fixes=(0, 1) if twice else (1, 0),
         )
+    return None
 
 
-def _offsets(call: LossCall) -> tuple[int, ...]:
-    return (call.targets.input_offsets or ()) if call.targets is not None else ()
+def _offsets(call: LossCall) -> tuple[int, ...] | None:
+    return call.targets.input_offsets if call.targets is not None else None

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class TooFewPasses(Rule):
+@rule("EST951", needs=[Need(facts=(EstimatorFitted,))])
+def too_few_passes(
+    window: Window,
+    *,
+    falling: float = threshold(0.05, unit="of the earlier loss", source="chosen by hand"),
+    late: int = threshold(10, unit="passes", source="chosen by hand, like n_iter_no_change"),
+) -> Found | None:
     """A fit ends before it has converged.
 
     What it detects:
@@ -44,39 +48,26 @@ class TooFewPasses(Rule):
     References:
         https://scikit-learn.org/stable/modules/neural_networks_supervised.html#tips-on-practical-use
     """
-
-    code = "EST951"
-    needs = (Need(facts=(EstimatorFitted,)),)
-
-    falling: float = threshold(0.05, unit="of the earlier loss", source="chosen by hand")
-    late: int = threshold(10, unit="passes", source="chosen by hand, like n_iter_no_change")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the latest fit of each estimator."""
-        seen = [one for one in window.seen(EstimatorFitted) if one.call == "fit"]
-        if not seen:
-            raise NotEnoughData("no fit has ended")
-        if not any(one.max_iterations for one in seen):
-            raise NotApplicable("no estimator makes several passes over its rows")
-        return [found for one in seen if (found := self._judge(window, one)) is not None][:1]
-
-    def _judge(self, window: Window, one: EstimatorFitted) -> Finding | None:
-        if not one.exhausted:
-            return None
-        curve = one.loss_curve
-        back = min(self.late, len(curve) // 2)
-        fell = (curve[-1 - back] - curve[-1]) / abs(curve[-1 - back]) if back else 0.0
-        words = f": the training loss fell by {fell:.1%} in the last {back}" if back else ""
-        return self.finding(
-            window,
-            severity=Severity.WARNING if fell > self.falling else Severity.INFO,
-            step=one.step,
-            message=f"{one.estimator} used all of its {one.max_iterations} passes{words}",
-            evidence={
-                "value": fell,
-                "limit": self.falling,
-                "passes": one.iterations,
-                "fit": one.fit,
-            },
-            location=one.location,
-        )
+    seen = [one for one in window.seen(EstimatorFitted) if one.call == "fit"]
+    if not seen:
+        raise NotEnoughData("no fit has ended")
+    if not any(one.max_iterations for one in seen):
+        raise NotApplicable("no estimator makes several passes over its rows")
+    for one in seen:
+        if one.exhausted:
+            curve = one.loss_curve
+            back = min(late, len(curve) // 2)
+            fell = (curve[-1 - back] - curve[-1]) / abs(curve[-1 - back]) if back else 0.0
+            words = f": the training loss fell by {fell:.1%} in the last {back}" if back else ""
+            return Found.of(
+                one,
+                f"{one.estimator} used all of its {one.max_iterations} passes{words}",
+                severity="warning" if fell > falling else "info",
+                evidence={
+                    "value": fell,
+                    "limit": falling,
+                    "passes": one.iterations,
+                    "fit": one.fit,
+                },
+            )
+    return None

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossSeries, TrainedTarget
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class TargetWithGradient(Rule):
+@rule(
+    "LOS416",
+    title="target carries a gradient",
+    needs=[Need(facts=(TrainedTarget,)), Need(facts=(LossSeries,), optional=True)],
+    explains=("loss_not_decreasing", "loss_diverging", "loss_oscillating", "constant_output"),
+)
+def trained_target(
+    window: Window, *, looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+) -> Found | None:
     """The target of a loss carries a gradient.
 
     What it detects:
@@ -52,48 +57,29 @@ class TargetWithGradient(Rule):
         Sutton, Barto 2018, Reinforcement Learning, section 9.3 on semi-gradient methods,
         http://incompleteideas.net/book/the-book-2nd.html
     """
-
-    code = "LOS416"
-    title = "target carries a gradient"
-    needs = (Need(facts=(TrainedTarget,)), Need(facts=(LossSeries,), optional=True))
-    explains = ("loss_not_decreasing", "loss_diverging", "loss_oscillating", "constant_output")
-
-    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every line whose target has a gradient."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        seen = list(window.seen(TrainedTarget))
-        trained = [one for one in seen if one.trained >= self.looks]
-        idle = [one for one in seen if one.idle >= self.looks]
-        weighted = [one for one in seen if one.advantages >= self.looks]
-        what, fixes = "target of the loss", self.fixes(window)[:1]
-        if weighted:
-            first, count = weighted[0], weighted[0].advantages
-            what, fixes = "advantage in the policy loss", self.fixes(window)[::-1]
-            why = "so the policy loss also changes the values"
-        elif not trained and not idle:
-            return []
-        elif trained:
-            first, count = trained[0], trained[0].trained
-            why = "so the optimizer also moves the target toward the prediction"
-        else:
-            first, count = idle[0], idle[0].idle
-            why = "which changes no parameter and only costs time and memory"
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING if trained or weighted else Severity.INFO,
-                step=0,
-                last_step=first.step,
-                count=count,
-                message=(
-                    f"the {what} has a gradient in {count} of {first.looks} backward "
-                    f"passes (limit {self.looks}), {why}"
-                ),
-                evidence={"passes": count, "looks": first.looks, "limit": self.looks},
-                location=first.location,
-                fixes=fixes,
-            )
-        ]
+    seen = list(window.seen(TrainedTarget, steps=looks))
+    trained = [one for one in seen if one.trained >= looks]
+    idle = [one for one in seen if one.idle >= looks]
+    weighted = [one for one in seen if one.advantages >= looks]
+    if weighted:
+        first, count = weighted[0], weighted[0].advantages
+        why = "so the policy loss also changes the values"
+    elif trained:
+        first, count = trained[0], trained[0].trained
+        why = "so the optimizer also moves the target toward the prediction"
+    elif idle:
+        first, count = idle[0], idle[0].idle
+        why = "which changes no parameter and only costs time and memory"
+    else:
+        return None
+    what = "advantage in the policy loss" if weighted else "target of the loss"
+    return Found.of(
+        first,
+        f"the {what} has a gradient in {count} of {first.looks} backward passes (limit {looks}), "
+        f"{why}",
+        severity="warning" if trained or weighted else "info",
+        step=0,
+        count=count,
+        evidence={"passes": count, "looks": first.looks, "limit": looks},
+        fixes=(2, 0, 1) if weighted else (0, 1),
+    )

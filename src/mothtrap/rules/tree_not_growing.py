@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, TreesGrown
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
@@ -30,8 +30,27 @@ LIMITS = {
 SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
 
 
-@frozen
-class TreeNotGrowing(Rule):
+@rule(
+    "TRE909",
+    needs=[Need(facts=(BoostingBegan, TreesGrown)), OF_BOOSTED],
+    explains=(
+        "loss_not_decreasing",
+        "overtraining",
+        "stopped_too_late",
+        "boosting_rate_too_low",
+        "class_imbalance",
+        "unscaled_weights",
+        "nothing_learned",
+        "loss_unchanged",
+        "evaluation_unchanged",
+    ),
+)
+def tree_not_growing(
+    window: Window,
+    *,
+    rounds: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand"),
+    share: float = threshold(0.9, unit="of the trees", source="chosen by hand"),
+) -> list[Found]:
     """Trees have only one leaf.
 
     What it detects:
@@ -65,34 +84,14 @@ class TreeNotGrowing(Rule):
         https://github.com/lightgbm-org/LightGBM/issues/4649
     """
 
-    code = "TRE909"
-    needs = (Need(facts=(BoostingBegan, TreesGrown)), OF_BOOSTED)
-    explains = (
-        "loss_not_decreasing",
-        "overtraining",
-        "stopped_too_late",
-        "boosting_rate_too_low",
-        "class_imbalance",
-        "unscaled_weights",
-        "nothing_learned",
-        "loss_unchanged",
-        "evaluation_unchanged",
-    )
-    rounds: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand")
-    share: float = threshold(0.9, unit="of the trees", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         grown = one.trees
-        if len(grown) < self.rounds:
-            raise NotEnoughData(f"needs the trees of {self.rounds} rounds")
-        first, last = grown[: self.rounds], grown[-self.rounds :]
-        if sum(tree.leaves <= 1 for tree in first) >= self.share * len(first):
+        if len(grown) < rounds:
+            raise NotEnoughData(f"needs the trees of {rounds} rounds")
+        first, last = grown[:rounds], grown[-rounds:]
+        if sum(tree.leaves <= 1 for tree in first) >= share * len(first):
             severity, since = Severity.ERROR, first[0]
-        elif len(grown) > self.rounds and all(tree.leaves <= 1 for tree in last):
+        elif len(grown) > rounds and all(tree.leaves <= 1 for tree in last):
             severity, since = Severity.WARNING, last[0]
         else:
             return None
@@ -101,29 +100,29 @@ class TreeNotGrowing(Rule):
         why = "no split is allowed, or no split improves the loss"
         if table is not None and same:
             why = f"all labels of the training data are {table.label_min:g}"
-        limits = "" if same else self._limits(one)
-        return self.finding(
-            window,
+        elif limits := _limits(one):
+            why = f"{why} and {limits}"
+        return Found.of(
+            [since, grown[-1]],
+            f"trees have had only one leaf since round {since.round}: with {since.rows} rows, "
+            f"{why}",
             severity=severity,
-            step=since.step,
-            last_step=grown[-1].step,
             count=sum(tree.leaves <= 1 for tree in grown),
-            message=(
-                f"trees have had only one leaf since round {since.round}: with {since.rows} rows, "
-                f"{why}" + (f" and {limits}" if limits else "")
-            ),
             fixes=(SAME_LABELS,) if same else None,
             evidence={"round": since.round, "rows": since.rows, "fit": one.began.fit},
             location=one.began.location,
         )
 
-    def _limits(self, one: Boosted) -> str:
-        found = []
-        for name, usual in LIMITS.items():
-            try:
-                value = float(one.began.parameters.get(name, "0"))
-            except ValueError:
-                continue
-            if value > usual:
-                found.append(f"{name} {value:g}")
-        return ", ".join(found)
+    return judge_each(window, judge)
+
+
+def _limits(one: Boosted) -> str:
+    found = []
+    for name, usual in LIMITS.items():
+        try:
+            value = float(one.began.parameters.get(name, "0"))
+        except ValueError:
+            continue
+        if value > usual:
+            found.append(f"{name} {value:g}")
+    return ", ".join(found)

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import BatchRows, ReplicaBatch, ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import trains_one_model, world_size
@@ -20,8 +19,26 @@ Changes = Mapping[int, list[BatchRows]]
 """The steps at which the number of rows changed, by rank, ascending."""
 
 
-@frozen
-class UnevenBatchesOnRanks(Rule):
+@rule(
+    "DST959",
+    title="uneven batches on ranks",
+    severity="info",
+    needs=[
+        Need(facts=(BatchRows, WorkerStarted)),
+        Need(facts=(ReplicaBatch, ReplicaDigests, UnwrappedDigests), optional=True),
+    ],
+    compares=True,
+)
+def uneven_batches_on_ranks(
+    window: Window,
+    *,
+    share: float = threshold(
+        0.5, unit="of the steps", source="chosen by hand: a more frequent difference is on purpose"
+    ),
+    ratio: float = threshold(
+        1.5, unit="times the rows", source="chosen by hand: batches of 3 and 2 rows"
+    ),
+) -> Found | None:
     """Ranks average over batches of different sizes.
 
     What it detects:
@@ -54,65 +71,40 @@ class UnevenBatchesOnRanks(Rule):
     References:
         https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
-
-    code = "DST959"
-    title = "uneven batches on ranks"
-    needs = (
-        Need(facts=(BatchRows, WorkerStarted)),
-        Need(facts=(ReplicaBatch, ReplicaDigests, UnwrappedDigests), optional=True),
+    parts = (window, *window.peers)
+    if not window.peers and world_size(window) < 2:
+        raise NotApplicable("the job has one rank")
+    told = {part.worker: list(part.seen(BatchRows)) for part in parts}
+    if len(told) < 2 or not all(told.values()):
+        raise NotEnoughData("the batch sizes of two ranks are not known")
+    if not trains_one_model(window):
+        raise NotApplicable("the ranks do not average the gradients of one model")
+    stretches = _stretches(told, min(part.last_step for part in parts) + 1)
+    steps = sum(stop - start for start, stop in stretches)
+    differing = [(a, b) for a, b in stretches if len(set(_rows_at(told, a).values())) > 1]
+    uneven = [(a, b) for a, b in differing if _is_uneven(_rows_at(told, a), ratio)]
+    if not uneven or sum(stop - start for start, stop in differing) > share * steps:
+        return None
+    first, count = uneven[0][0], sum(stop - start for start, stop in uneven)
+    rows = _rows_at(told, first)
+    small, large = min(rows, key=rows.__getitem__), max(rows, key=rows.__getitem__)
+    return Found(
+        step=first,
+        last_step=uneven[-1][1] - 1,
+        count=count,
+        workers=tuple(rank for rank, own in rows.items() if own == rows[small]),
+        message=(
+            f"rank {small} averages over {rows[small]} rows, rank {large} over {rows[large]}: "
+            f"unless the loss is weighted, a row on rank {small} counts "
+            f"{rows[large] / rows[small]:.3g} times as much"
+        ),
+        evidence={"rows": rows[small], "most_rows": rows[large], "steps": count},
+        location=told[small][0].location,
     )
-    compares = True
 
-    share: float = threshold(
-        0.5, unit="of the steps", source="chosen by hand: a more frequent difference is on purpose"
-    )
-    ratio: float = threshold(
-        1.5, unit="times the rows", source="chosen by hand: batches of 3 and 2 rows"
-    )
 
-    def check(self, window: Window) -> list[Finding]:
-        """Compare the rows of all ranks at each step at which one of them changes."""
-        parts = (window, *window.peers)
-        if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one rank")
-        told = {part.worker: list(part.seen(BatchRows)) for part in parts}
-        if len(told) < 2 or not all(told.values()):
-            raise NotEnoughData("the batch sizes of two ranks are not known")
-        if not trains_one_model(window):
-            raise NotApplicable("the ranks do not average the gradients of one model")
-        stretches = _stretches(told, min(part.last_step for part in parts) + 1)
-        steps = sum(stop - start for start, stop in stretches)
-        differing = [(a, b) for a, b in stretches if len(set(_rows_at(told, a).values())) > 1]
-        uneven = [(a, b) for a, b in differing if self._is_uneven(_rows_at(told, a))]
-        if not uneven or sum(stop - start for start, stop in differing) > self.share * steps:
-            return []
-        count = sum(stop - start for start, stop in uneven)
-        return [self._finding(window, told, uneven, count)]
-
-    def _is_uneven(self, rows: Mapping[int, int]) -> bool:
-        return min(rows.values()) > 0 and max(rows.values()) >= self.ratio * min(rows.values())
-
-    def _finding(
-        self, window: Window, told: Changes, uneven: list[tuple[int, int]], count: int
-    ) -> Finding:
-        first = uneven[0][0]
-        rows = _rows_at(told, first)
-        small, large = min(rows, key=rows.__getitem__), max(rows, key=rows.__getitem__)
-        return self.finding(
-            window,
-            severity=Severity.INFO,
-            step=first,
-            last_step=uneven[-1][1] - 1,
-            count=count,
-            workers=tuple(rank for rank, own in rows.items() if own == rows[small]),
-            message=(
-                f"rank {small} averages over {rows[small]} rows, rank {large} over "
-                f"{rows[large]}: unless the loss is weighted, a row on rank {small} counts "
-                f"{rows[large] / rows[small]:.3g} times as much"
-            ),
-            evidence={"rows": rows[small], "most_rows": rows[large], "steps": count},
-            location=told[small][0].location,
-        )
+def _is_uneven(rows: Mapping[int, int], ratio: float) -> bool:
+    return min(rows.values()) > 0 and max(rows.values()) >= ratio * min(rows.values())
 
 
 def _stretches(told: Changes, end: int) -> list[tuple[int, int]]:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.metrics import ERROR_RATES, kind
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class UnscaledWeights(Rule):
+@rule(
+    "TRE905",
+    needs=[Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED],
+    explains=("class_imbalance",),
+)
+def unscaled_weights(
+    window: Window,
+    *,
+    rare: float = threshold(0.15, unit="of the training rows", source="chosen by hand"),
+    recall: float = threshold(0.2, unit="of the rows of a class", source="chosen by hand"),
+    seen: int = threshold(10, unit="rows of the class in an evaluation", source="chosen by hand"),
+    share: float = threshold(0.01, unit="of the training rows", source="chosen by hand"),
+    rows: int = threshold(500, unit="training rows", source="chosen by hand"),
+) -> list[Found]:
     """The metric or the class weights ignore a rare class.
 
     What it detects:
@@ -58,27 +69,13 @@ class UnscaledWeights(Rule):
         Davis and Goadrich 2006, The relationship between precision-recall and ROC curves, ICML
     """
 
-    code = "TRE905"
-    needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
-    explains = ("class_imbalance",)
-
-    rare: float = threshold(0.15, unit="of the training rows", source="chosen by hand")
-    recall: float = threshold(0.2, unit="of the rows of a class", source="chosen by hand")
-    seen: int = threshold(10, unit="rows of the class in an evaluation", source="chosen by hand")
-    share: float = threshold(0.01, unit="of the training rows", source="chosen by hand")
-    rows: int = threshold(500, unit="training rows", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of a classifier."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         table = one.tables.get("")
         if table is None:
             raise NotEnoughData("the training data were not inspected")
         if table.label_counts is None:
             raise NotApplicable("the model is not a classifier")
-        if table.rows < self.rows:
+        if table.rows < rows:
             raise NotApplicable(f"{table.rows} rows are too few to have a rare class")
         present = {label: count for label, count in enumerate(table.label_counts) if count}
         kinds = [kind(name) for name in one.began.metrics]
@@ -87,46 +84,42 @@ class UnscaledWeights(Rule):
         if len(present) < 2:
             raise NotApplicable("all rows belong to one class")
         rarest = min(present, key=lambda label: present[label])
-        share = present[rarest] / sum(present.values())
-        words = self._words(one, table, rarest, share)
-        unweighted = share < self.share and not table.weighted
+        part = present[rarest] / sum(present.values())
+        words = _ignored(one, table, rarest, recall, seen) if part < rare else ""
+        unweighted = part < share and not table.weighted
         if not words and unweighted and all(sort in ERROR_RATES for sort in kinds):
             words = f"no weights are set, and the metric is {', '.join(one.began.metrics)}"
         if not words:
             return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=one.began.step,
-            message=(
-                f"{present[rarest]} of {table.rows} rows belong to class {rarest} ({share:.2%}), "
-                f"{words}"
-            ),
+        return Found.of(
+            one.began,
+            f"{present[rarest]} of {table.rows} rows belong to class {rarest} ({part:.2%}), "
+            f"{words}",
             evidence={
-                "value": share,
-                "limit": self.share,
+                "value": part,
+                "limit": share,
                 "rarest": rarest,
                 "rows": table.rows,
                 "metric": one.began.metrics[0],
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
 
-    def _words(self, one: Boosted, table: TableSeen, rarest: int, share: float) -> str:
-        """Return the evidence that the rare class is ignored, '' if it is not."""
-        if share >= self.rare:
-            return ""
-        weight = float(one.began.parameters.get("scale_pos_weight") or 1)
-        if rarest == 1 and weight < 1:
-            return f"and scale_pos_weight is {weight:g}: the class counts even less"
-        if table.weighted:
-            return ""
-        for site in one.held_out:
-            seen = one.scores.get(site)
-            if seen is None or not seen.last or len(seen.confusion) <= rarest:
-                continue
-            rows, recall = sum(seen.confusion[rarest]), seen.recall[rarest]
-            if rows >= self.seen and recall < self.recall:
-                return f"no weights are set, and only {recall:.0%} of {rows} in {site} are detected"
+    return judge_each(window, judge)
+
+
+def _ignored(one: Boosted, table: TableSeen, rarest: int, recall: float, rows: int) -> str:
+    """Return the evidence that the rare class is ignored, '' if it is not."""
+    weight = float(one.began.parameters.get("scale_pos_weight") or 1)
+    if rarest == 1 and weight < 1:
+        return f"and scale_pos_weight is {weight:g}: the class counts even less"
+    if table.weighted:
         return ""
+    for site in one.held_out:
+        scores = one.scores.get(site)
+        if scores is None or not scores.last or len(scores.confusion) <= rarest:
+            continue
+        count, part = sum(scores.confusion[rarest]), scores.recall[rarest]
+        if count >= rows and part < recall:
+            return f"no weights are set, and only {part:.0%} of {count} in {site} are detected"
+    return ""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.modules import HiddenParameters, UnreachedModule
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._onset import counted_from
@@ -17,8 +15,30 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@frozen
-class UnusedModule(Rule):
+@rule(
+    "STR708",
+    needs=[Need(facts=(UnreachedModule, HiddenParameters))],
+    explains=(
+        "constant_output",
+        "learning_rate_too_low",
+        "loss_not_decreasing",
+        "parameter_without_optimizer",
+        "stuck_at_chance",
+    ),
+)
+def unused_module(
+    window: Window,
+    *,
+    reached_steps: int = threshold(
+        20,
+        unit="steps in which a hidden parameter got a non-zero gradient",
+        source="chosen by hand: a script that updates it by hand has done so by then",
+    ),
+    uncalled_steps: int = threshold(100, unit="steps of the optimizer", source="chosen by hand"),
+    uncalled_share: float = threshold(
+        0.1, unit="of the optimizer's parameters, in elements", source="chosen by hand"
+    ),
+) -> Found | None:
     """A module of the model is never trained.
 
     What it detects:
@@ -54,89 +74,56 @@ class UnusedModule(Rule):
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html
     """
+    newest = window.latest(HiddenParameters, by="holder", steps=reached_steps)
+    hidden = [seen for seen in newest if seen.reached_steps >= reached_steps and not seen.changed]
+    if hidden:
+        return _hidden(hidden, reached_steps)
+    uncalled = [
+        seen
+        for seen in newest_modules(window)
+        if seen.own_steps >= uncalled_steps
+        and seen.calls_are_seen
+        and not (seen.runs or seen.runs_in_evaluation or seen.changed)
+    ]
+    return _uncalled(uncalled, uncalled_share) if uncalled else None
 
-    code = "STR708"
-    needs = (Need(facts=(UnreachedModule, HiddenParameters)),)
-    explains = (
-        "constant_output",
-        "learning_rate_too_low",
-        "loss_not_decreasing",
-        "parameter_without_optimizer",
-        "stuck_at_chance",
+
+def _hidden(hidden: list[HiddenParameters], limit: int) -> Found:
+    first = hidden[0]
+    return Found.of(
+        hidden,
+        f"{first.holder} is a {first.what}: model.parameters() does not include its "
+        f"{first.parameters} parameters, no optimizer holds them, and they keep their initial "
+        f"values although they got a gradient in all {first.reached_steps} sampled steps",
+        title="unregistered module",
+        severity="error",
+        step=min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in hidden),
+        last_step=max(seen.step for seen in hidden),
+        count=max(seen.reached_steps for seen in hidden),
+        layers=tuple(seen.holder for seen in hidden[:LAYERS_NAMED]),
+        evidence={
+            "elements": sum(seen.elements for seen in hidden),
+            "reached_steps": first.reached_steps,
+            "limit": limit,
+        },
+        location=next((seen.location for seen in hidden if seen.location), None),
     )
 
-    reached_steps: int = threshold(
-        20,
-        unit="steps in which a hidden parameter got a non-zero gradient",
-        source="chosen by hand: a script that updates it by hand has done so by then",
+
+def _uncalled(uncalled: list[UnreachedModule], limit: float) -> Found:
+    share = sum(seen.share for seen in uncalled)
+    steps = max(seen.own_steps for seen in uncalled)
+    names = ", ".join(seen.module for seen in uncalled[:3])
+    return Found.of(
+        uncalled,
+        f"{names} {'were' if len(uncalled) > 1 else 'was'} never called in {steps} steps: "
+        f"{100 * share:.2g} % of the optimizer's parameters",
+        severity="warning" if share > limit else "info",
+        step=min(counted_from(seen.step, seen.own_steps, seen.since) for seen in uncalled),
+        last_step=max(seen.step for seen in uncalled),
+        count=steps,
+        layers=tuple(seen.module for seen in uncalled[:LAYERS_NAMED]),
+        evidence={"share": share, "limit": limit, "own_steps": steps},
+        fixes=("Call the module in `forward`, or remove it.",),
+        location=next((seen.location for seen in uncalled if seen.location), None),
     )
-    uncalled_steps: int = threshold(100, unit="steps of the optimizer", source="chosen by hand")
-    uncalled_share: float = threshold(
-        0.1, unit="of the optimizer's parameters, in elements", source="chosen by hand"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check hidden parameters, then modules that were never called."""
-        if window.total_steps < self.reached_steps:
-            raise NotEnoughData(f"needs {self.reached_steps} steps, saw {window.total_steps}")
-        newest = {seen.holder: seen for seen in window.seen(HiddenParameters)}
-        hidden = [
-            seen
-            for seen in newest.values()
-            if seen.reached_steps >= self.reached_steps and not seen.changed
-        ]
-        if hidden:
-            return [self._hidden(window, hidden)]
-        uncalled = [
-            seen
-            for seen in newest_modules(window)
-            if seen.own_steps >= self.uncalled_steps
-            and seen.calls_are_seen
-            and not (seen.runs or seen.runs_in_evaluation or seen.changed)
-        ]
-        return [self._uncalled(window, uncalled)] if uncalled else []
-
-    def _hidden(self, window: Window, hidden: list[HiddenParameters]) -> Finding:
-        first = hidden[0]
-        elements = sum(seen.elements for seen in hidden)
-        return self.finding(
-            window,
-            title="unregistered module",
-            severity=Severity.ERROR,
-            step=min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in hidden),
-            last_step=max(seen.step for seen in hidden),
-            count=max(seen.reached_steps for seen in hidden),
-            layers=tuple(seen.holder for seen in hidden[:LAYERS_NAMED]),
-            message=(
-                f"{first.holder} is a {first.what}: model.parameters() does not include its "
-                f"{first.parameters} parameters, no optimizer holds them, and they keep their "
-                f"initial values although they got a gradient in all {first.reached_steps} "
-                "sampled steps"
-            ),
-            evidence={
-                "elements": elements,
-                "reached_steps": first.reached_steps,
-                "limit": self.reached_steps,
-            },
-            location=next((seen.location for seen in hidden if seen.location), None),
-        )
-
-    def _uncalled(self, window: Window, uncalled: list[UnreachedModule]) -> Finding:
-        share = sum(seen.share for seen in uncalled)
-        steps = max(seen.own_steps for seen in uncalled)
-        names = ", ".join(seen.module for seen in uncalled[:3])
-        return self.finding(
-            window,
-            severity=Severity.WARNING if share > self.uncalled_share else Severity.INFO,
-            step=min(counted_from(seen.step, seen.own_steps, seen.since) for seen in uncalled),
-            last_step=max(seen.step for seen in uncalled),
-            count=steps,
-            layers=tuple(seen.module for seen in uncalled[:LAYERS_NAMED]),
-            message=(
-                f"{names} {'were' if len(uncalled) > 1 else 'was'} never called in {steps} steps: "
-                f"{100 * share:.2g} % of the optimizer's parameters"
-            ),
-            evidence={"share": share, "limit": self.uncalled_share, "own_steps": steps},
-            fixes=("Call the module in `forward`, or remove it.",),
-            location=next((seen.location for seen in uncalled if seen.location), None),
-        )

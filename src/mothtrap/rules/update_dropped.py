@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.compiling import UpdateDropped as Seen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.facts.compiling import UpdateDropped
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class UpdateDropped(Rule):
+@rule(
+    "OPT620",
+    title="dropped updates",
+    needs=[Need(facts=(UpdateDropped,))],
+    explains=(
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "unchanged_tensor",
+        "learning_rate_too_low",
+        "learning_rate_zero",
+        "overfit",
+        "overtraining",
+    ),
+)
+def update_dropped(
+    window: Window,
+    *,
+    num_steps: int = threshold(
+        8, unit="consecutive calls with the same weights", source="chosen by hand"
+    ),
+) -> Found | None:
     """A training step computes new weights or a new state, but the old ones are used again.
 
     What it detects:
@@ -54,51 +72,27 @@ class UpdateDropped(Rule):
     References:
         https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html
     """
-
-    code = "OPT620"
-    title = "dropped updates"
-    needs = (Need(facts=(Seen,)),)
-    explains = (
-        "loss_not_decreasing",
-        "stuck_at_chance",
-        "unchanged_tensor",
-        "learning_rate_too_low",
-        "learning_rate_zero",
-        "overfit",
-        "overtraining",
-    )
-
-    num_steps: int = threshold(
-        8, unit="consecutive calls with the same weights", source="chosen by hand"
-    )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Report the function whose result is dropped."""
-        seen = [one for one in window.seen(Seen) if one.calls >= self.num_steps]
-        if not seen and not len(window.steps_S):
+    seen = [one for one in window.seen(UpdateDropped) if one.calls >= num_steps]
+    if not seen:
+        if not window.total_steps:
             raise NotEnoughData("no step was recorded")
-        if not seen:
-            return []
-        of_weights = [one for one in seen if not one.state]
-        told = of_weights or seen
-        first, last = told[0], told[-1]
-        message, fixes = _words(last)
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR if of_weights else Severity.WARNING,
-                step=max(0, first.step - first.calls + 1),
-                last_step=last.step,
-                count=last.calls,
-                message=message,
-                fixes=fixes,
-                evidence={"function": last.function, "calls": last.calls, "why": last.why},
-                location=last.location,
-            )
-        ]
+        return None
+    of_weights = [one for one in seen if not one.state]
+    told = of_weights or seen
+    first, last = told[0], told[-1]
+    message, fixes = _words(last)
+    return Found.of(
+        last,
+        message,
+        severity="error" if of_weights else "warning",
+        step=max(0, first.step - first.calls + 1),
+        count=last.calls,
+        fixes=fixes,
+        evidence={"function": last.function, "calls": last.calls, "why": last.why},
+    )
 
 
-def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
+def _words(seen: UpdateDropped) -> tuple[str, tuple[str, ...] | None]:
     """Return the message, and the fixes that the docstring does not have."""
     function = f"`{seen.function}`"
     if seen.why == "unchanged":

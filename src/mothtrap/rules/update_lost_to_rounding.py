@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
 from mothtrap.core.proof import Proof
-from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
@@ -17,8 +16,39 @@ from mothtrap.rules._weights import optimizer_facts, optimizer_location
 NARROW = ("bfloat16", "float16")
 
 
-@frozen
-class UpdateLostToRounding(Rule):
+@rule(
+    "NUM008",
+    title="updates lost to rounding",
+    needs=[Need(facts=(RoundedUpdates, OptimizerFacts)), Need(scalars=("lr",), optional=True)],
+    explains=(
+        *UNLEARNED,
+        "learning_rate_too_low",
+        "overtraining",
+        "unchanged_tensor",
+        "update_ratio",
+    ),
+    proof=Proof(
+        title="Share of weights that an update leaves unchanged",
+        fact=RoundedUpdates,
+        field="unchanged",
+        over="elements",
+        subject="optimizer",
+        reference=("limit",),
+    ),
+)
+def update_lost_to_rounding(
+    window: Window,
+    *,
+    error_share: float = threshold(
+        0.8,
+        unit="of the elements with a gradient",
+        source="measured: AdamW at 1e-4 on bfloat16 weights loses 88 % over 20 steps and ends at "
+        "a loss of 1.38, in float32 at 0.50; at 1e-3 it loses 25 % and learns",
+    ),
+    warning_share: float = threshold(0.5, unit="of the elements", source="chosen by hand"),
+    elements: int = threshold(100, unit="elements with a gradient", source="chosen by hand"),
+    decayed_share: float = threshold(0.1, unit="of the peak rate", source="chosen by hand"),
+) -> Found | None:
     """Updates are smaller than the spacing of 16-bit numbers, so weights do not change.
 
     What it detects:
@@ -53,83 +83,43 @@ class UpdateLostToRounding(Rule):
         Zamirai et al. 2020, Revisiting BFloat16 training,
         https://arxiv.org/abs/2010.06192
     """
-
-    code = "NUM008"
-    title = "updates lost to rounding"
-    needs = (
-        Need(facts=(RoundedUpdates, OptimizerFacts)),
-        Need(scalars=("lr",), optional=True),
+    known = optimizer_facts(window)
+    seen = list(window.seen(RoundedUpdates))
+    if not seen:
+        narrow = [facts for facts in known.values() if set(facts.weight_dtypes) & set(NARROW)]
+        if known and not narrow:
+            raise NotApplicable("no optimizer holds 16-bit weights")
+        raise NotEnoughData("no sequence of observed steps is complete yet")
+    lost = [
+        one
+        for one in seen
+        if not (one.optimizer in known and known[one.optimizer].compensated)
+        and one.elements >= elements
+        and one.learning_rate > decayed_share * _peak_rate(window, one.optimizer)
+        and one.unchanged > warning_share * one.elements
+    ]
+    if not lost:
+        return None
+    worst = max(lost, key=lambda one: one.unchanged / one.elements)
+    share = worst.unchanged / worst.elements
+    return Found.of(
+        worst,
+        f"{100 * share:.3g} % of the elements of {' and '.join(worst.dtypes)} weights are "
+        f"unchanged after {worst.step - worst.since + 1} steps, although all of them got a "
+        f"gradient, at a learning rate of {worst.learning_rate:.3g}",
+        severity="error" if share > error_share else "warning",
+        step=min(one.since for one in lost),
+        last_step=max(one.step for one in lost),
+        count=len(lost),
+        evidence={
+            "value": share,
+            "limit": error_share,
+            "elements": worst.elements,
+            "learning_rate": worst.learning_rate,
+            "optimizer": worst.optimizer,
+        },
+        location=optimizer_location(window, worst.optimizer),
     )
-    proof = Proof(
-        title="Share of weights that an update leaves unchanged",
-        fact=RoundedUpdates,
-        field="unchanged",
-        over="elements",
-        subject="optimizer",
-        reference=("limit",),
-    )
-    explains = (
-        *UNLEARNED,
-        "learning_rate_too_low",
-        "overtraining",
-        "unchanged_tensor",
-        "update_ratio",
-    )
-
-    error_share: float = threshold(
-        0.8,
-        unit="of the elements with a gradient",
-        source="measured: AdamW at 1e-4 on bfloat16 weights loses 88 % over 20 steps and ends at "
-        "a loss of 1.38, in float32 at 0.50; at 1e-3 it loses 25 % and learns",
-    )
-    warning_share: float = threshold(0.5, unit="of the elements", source="chosen by hand")
-    elements: int = threshold(100, unit="elements with a gradient", source="chosen by hand")
-    decayed_share: float = threshold(0.1, unit="of the peak rate", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the samples of 16-bit weights."""
-        known = optimizer_facts(window)
-        looks = list(window.seen(RoundedUpdates))
-        if not looks:
-            narrow = [f for f in known.values() if set(f.weight_dtypes) & set(NARROW)]
-            if known and not narrow:
-                raise NotApplicable("no optimizer holds 16-bit weights")
-            raise NotEnoughData("no sequence of observed steps is complete yet")
-        judged = [
-            look
-            for look in looks
-            if not (look.optimizer in known and known[look.optimizer].compensated)
-            and look.elements >= self.elements
-            and look.learning_rate > self.decayed_share * _peak_rate(window, look.optimizer)
-        ]
-        lost = [look for look in judged if look.unchanged > self.warning_share * look.elements]
-        return [self._finding(window, lost)] if lost else []
-
-    def _finding(self, window: Window, lost: list[RoundedUpdates]) -> Finding:
-        worst = max(lost, key=lambda look: look.unchanged / look.elements)
-        share = worst.unchanged / worst.elements
-        severity = Severity.ERROR if share > self.error_share else Severity.WARNING
-        return self.finding(
-            window,
-            severity=severity,
-            step=min(look.since for look in lost),
-            last_step=max(look.step for look in lost),
-            count=len(lost),
-            layers=worst.layers,
-            message=(
-                f"{100 * share:.3g} % of the elements of {' and '.join(worst.dtypes)} weights are "
-                f"unchanged after {worst.step - worst.since + 1} steps, although all of them got "
-                f"a gradient, at a learning rate of {worst.learning_rate:.3g}"
-            ),
-            evidence={
-                "value": share,
-                "limit": self.error_share,
-                "elements": worst.elements,
-                "learning_rate": worst.learning_rate,
-                "optimizer": worst.optimizer,
-            },
-            location=optimizer_location(window, worst.optimizer),
-        )
 
 
 def _peak_rate(window: Window, optimizer: str) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.guards import StepGuarded
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -16,8 +15,19 @@ LEFT_OUT = ("skipped", "refused")
 """Actions after which training continues without the step."""
 
 
-@frozen
-class UpdatesAllSkipped(Rule):
+@rule(
+    "RUN908",
+    title="all updates skipped",
+    severity="error",
+    needs=[Need(facts=(StepGuarded,), each_step=True), Need(scalars=("loss",), optional=True)],
+)
+def updates_all_skipped(
+    window: Window,
+    *,
+    num_steps: int = threshold(
+        20, unit="steps", source="chosen by hand: an adaptive loss scale skips fewer in a row"
+    ),
+) -> Found | None:
     """The guard skips every step, so the weights no longer change.
 
     What it detects:
@@ -44,48 +54,28 @@ class UpdatesAllSkipped(Rule):
     References:
         docs/guard.md
     """
-
-    code = "RUN908"
-    title = "all updates skipped"
-    needs = (Need(facts=(StepGuarded,), each_step=True), Need(scalars=("loss",), optional=True))
-
-    num_steps: int = threshold(
-        20, unit="steps", source="chosen by hand: an adaptive loss scale skips fewer in a row"
+    left_out = {
+        seen.step: seen
+        for seen in window.seen(StepGuarded)
+        if seen.action in LEFT_OUT and seen.mode is Mode.TRAIN
+    }
+    if not left_out:
+        raise NotApplicable("no step was skipped")
+    steps = [int(step) for step in window.steps_S]
+    if len(steps) < num_steps:
+        raise NotEnoughData(f"needs {num_steps} steps, saw {len(steps)}")
+    if any(step not in left_out for step in steps[-num_steps:]):
+        return None
+    first = next((step for step in reversed(steps) if step not in left_out), steps[0] - 1) + 1
+    while first - 1 in left_out:  # before the window
+        first -= 1
+    guarded = left_out[first]
+    reason = guarded.reason.removesuffix(f" ({guarded.location})")  # which the finding has
+    return Found.of(
+        guarded,
+        f"the guard skipped every step from {first} to {steps[-1]}, so the weights no longer "
+        f"change; at step {first}, {reason}",
+        last_step=steps[-1],
+        count=steps[-1] + 1 - first,
+        evidence={"first step": first, "last step": steps[-1]},
     )
-
-    def check(self, window: Window) -> list[Finding]:
-        """Search for the last step that was applied."""
-        guarded = [
-            seen
-            for seen in window.seen(StepGuarded)
-            if seen.action in LEFT_OUT and seen.mode is Mode.TRAIN
-        ]
-        if not guarded:
-            raise NotApplicable("no step was skipped")
-        steps = [int(step) for step in window.steps_S]
-        if len(steps) < self.num_steps:
-            raise NotEnoughData(f"needs {self.num_steps} steps, saw {len(steps)}")
-        left_out = {seen.step: seen for seen in guarded}
-        if any(step not in left_out for step in steps[-self.num_steps :]):
-            return []
-        first = next((step for step in reversed(steps) if step not in left_out), steps[0] - 1) + 1
-        while first - 1 in left_out:  # before the window
-            first -= 1
-        return [
-            self.finding(
-                window,
-                severity=Severity.ERROR,
-                step=first,
-                last_step=steps[-1],
-                count=steps[-1] + 1 - first,
-                message=f"the guard skipped every step from {first} to {steps[-1]}, so the weights "
-                f"no longer change; at step {first}, {_reason(left_out[first])}",
-                evidence={"first step": first, "last step": steps[-1]},
-                location=left_out[first].location,
-            )
-        ]
-
-
-def _reason(guarded: StepGuarded) -> str:
-    """Return the reason without the location, which the finding has."""
-    return guarded.reason.removesuffix(f" ({guarded.location})")

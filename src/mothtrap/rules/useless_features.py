@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen, TableSeen
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class UselessFeatures(Rule):
+@rule("TRE912", needs=[Need(facts=(BoostingBegan, ColumnsSeen, TableSeen)), OF_BOOSTED])
+def useless_features(
+    window: Window,
+    *,
+    rows: int = threshold(100, unit="rows", source="chosen by hand"),
+    share: float = threshold(0.3, unit="of the columns", source="chosen by hand"),
+    columns: int = threshold(2, unit="columns", source="chosen by hand"),
+) -> list[Found]:
     """Columns carry no information.
 
     What it detects:
@@ -44,30 +49,19 @@ class UselessFeatures(Rule):
         Sculley et al. 2015, Hidden technical debt in machine learning systems, NeurIPS
     """
 
-    code = "TRE912"
-    needs = (Need(facts=(BoostingBegan, ColumnsSeen, TableSeen)), OF_BOOSTED)
-    explains = ()
-    rows: int = threshold(100, unit="rows", source="chosen by hand")
-    share: float = threshold(0.3, unit="of the columns", source="chosen by hand")
-    columns: int = threshold(2, unit="columns", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         seen, table = one.columns, one.tables.get("")
         if seen is None or table is None:
             raise NotEnoughData("the columns were not inspected")
-        if seen.looked_at < self.rows:
-            raise NotEnoughData(f"needs {self.rows} rows, saw {seen.looked_at}")
+        if seen.looked_at < rows:
+            raise NotEnoughData(f"needs {rows} rows, saw {seen.looked_at}")
         empty = seen.empty
         fixed = tuple(name for name in table.constant or () if name not in empty)
         copies = tuple(copy for _, copy in seen.copies)
         useless = (*empty, *fixed, *copies)
         if not useless:
             return None
-        many = len(useless) >= max(self.columns, self.share * seen.columns)
+        many = len(useless) >= max(columns, share * seen.columns)
         parts = [
             f"{len(names)} {words} ({', '.join(names[:3])}{', ...' * (len(names) > 3)})"
             for names, words in (
@@ -77,19 +71,19 @@ class UselessFeatures(Rule):
             )
             if names
         ]
-        return self.finding(
-            window,
-            severity=Severity.WARNING if empty or many else Severity.INFO,
-            step=one.began.step,
+        return Found.of(
+            one.began,
+            f"useless columns among {seen.columns}: {'; '.join(parts)}",
+            severity="warning" if empty or many else "info",
             layers=useless[:1],
-            message=f"useless columns among {seen.columns}: {'; '.join(parts)}",
             evidence={
                 "value": len(useless) / seen.columns,
-                "limit": self.share,
+                "limit": share,
                 "empty": len(empty),
                 "constant": len(fixed),
                 "copies": len(copies),
                 "fit": one.began.fit,
             },
-            location=one.began.location,
         )
+
+    return judge_each(window, judge)

@@ -7,17 +7,31 @@ import math
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.phases import PhasesTimed
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
 from mothtrap.core.phases import DATA, OWN
-from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class WaitsForData(Rule):
+@rule(
+    "SYS101",
+    needs=[Need(facts=(PhasesTimed,)), Need(facts=(LoaderBegan, BatchesLoaded), optional=True)],
+)
+def waits_for_data(
+    window: Window,
+    *,
+    share: float = threshold(
+        0.3, unit="of the time", source="chosen by hand: a smaller share is rarely worth a change"
+    ),
+    idle: float = threshold(
+        0.25,
+        unit="of the processors' time",
+        source=("chosen by hand: else other programs use the machine"),
+    ),
+    times: int = threshold(3, unit="consecutive observations", source="chosen by hand"),
+) -> Found | None:
     """Training waits for data.
 
     What it detects:
@@ -51,67 +65,38 @@ class WaitsForData(Rule):
         PyTorch, Performance Tuning Guide: Enable asynchronous data loading and augmentation,
         https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
-
-    code = "SYS101"
-    needs = (Need(facts=(PhasesTimed,)), Need(facts=(LoaderBegan, BatchesLoaded), optional=True))
-
-    share: float = threshold(
-        0.3, unit="of the time", source="chosen by hand: a smaller share is rarely worth a change"
+    timed = list(window.seen(PhasesTimed))
+    if any(each.accelerator for each in timed):
+        raise NotApplicable("the model trains on an accelerator")
+    latest = timed[1:][-times:]
+    if len(latest) < times:
+        raise NotEnoughData(f"needs {times + 1} observations of step times")
+    if any(each.seconds[DATA] <= share * _without_own(each) or each.idle < idle for each in latest):
+        return None
+    steps = latest[-1].step + 1 - latest[0].first_step
+    waited_s = sum(each.seconds[DATA] for each in latest)
+    whole_s = sum(_without_own(each) for each in latest)
+    loader = _training_loader(window)
+    workers = loader.workers if loader is not None else 0
+    needed = _workers_needed(workers, waited_s, whole_s - waited_s)
+    name = f"`{loader.loader}`" if loader is not None else "the loader"
+    more = f"Give {name} `num_workers={needed}`, so that loading keeps up with training."
+    return Found.of(
+        latest,
+        f"training waits for data {100 * waited_s / whole_s:.0f} % of the time: "
+        f"{1000 * waited_s / steps:.2g} ms of {1000 * whole_s / steps:.2g} ms per step; {name} has "
+        f"{workers} worker processes",
+        step=latest[0].first_step,
+        count=steps,
+        evidence={
+            "share": waited_s / whole_s,
+            "limit": share,
+            "workers": workers,
+            "needed": needed,
+        },
+        fixes=(more, 1, 2),
+        location=loader.location if loader is not None else None,
     )
-    idle: float = threshold(
-        0.25,
-        unit="of the processors' time",
-        source=("chosen by hand: else other programs use the machine"),
-    )
-    times: int = threshold(3, unit="consecutive observations", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the latest observations."""
-        timed = list(window.seen(PhasesTimed))
-        if any(each.accelerator for each in timed):
-            raise NotApplicable("the model trains on an accelerator")
-        latest = timed[1:][-self.times :]
-        if len(latest) < self.times:
-            raise NotEnoughData(f"needs {self.times + 1} observations of step times")
-        if not all(self._waits(each) for each in latest):
-            return []
-        steps = latest[-1].step + 1 - latest[0].first_step
-        waited_s = sum(each.seconds[DATA] for each in latest)
-        whole_s = sum(_without_own(each) for each in latest)
-        loader = _training_loader(window)
-        workers = loader.workers if loader is not None else 0
-        needed = _workers_needed(workers, waited_s, whole_s - waited_s)
-        name = f"`{loader.loader}`" if loader is not None else "the loader"
-        _, *others = self.fixes(window)
-        return [
-            self.finding(
-                window,
-                severity=Severity.WARNING,
-                step=latest[0].first_step,
-                last_step=latest[-1].step,
-                count=steps,
-                message=(
-                    f"training waits for data {100 * waited_s / whole_s:.0f} % of the time: "
-                    f"{1000 * waited_s / steps:.2g} ms of {1000 * whole_s / steps:.2g} ms per "
-                    f"step; {name} has {workers} worker processes"
-                ),
-                evidence={
-                    "share": waited_s / whole_s,
-                    "limit": self.share,
-                    "workers": workers,
-                    "needed": needed,
-                },
-                fixes=(
-                    f"Give {name} `num_workers={needed}`, so that loading keeps up with training.",
-                    *others,
-                ),
-                location=loader.location if loader is not None else None,
-            )
-        ]
-
-    def _waits(self, timed: PhasesTimed) -> bool:
-        waits = timed.seconds[DATA] > self.share * _without_own(timed)
-        return waits and timed.idle >= self.idle
 
 
 def _workers_needed(workers: int, waited_s: float, computed_s: float) -> int:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.workers import Resumed, WeightsNotRestored
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._restarts import lost_on_restart
 
 
-@frozen
-class WeightsAreNotRestored(Rule):
+@rule(
+    "RUN912",
+    title="weights were not restored",
+    needs=[Need(facts=(WeightsNotRestored, Resumed))],
+    explains=("loss_jump_on_resume", "loss_spike", "gradient_spike", "update_ratio"),
+)
+def weights_not_restored(
+    window: Window,
+    *,
+    steps: int = threshold(20, unit="steps", source="chosen by hand: little is lost before that"),
+) -> Found | None:
     """A resumed training run restores the state of its optimizer, but not its weights.
 
     What it detects:
@@ -42,33 +50,14 @@ class WeightsAreNotRestored(Rule):
         PyTorch, Saving and loading a general checkpoint,
         https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html
     """
-
-    code = "RUN912"
-    title = "weights were not restored"
-    needs = (Need(facts=(WeightsNotRestored, Resumed)),)
-    explains = ("loss_jump_on_resume", "loss_spike", "gradient_spike", "update_ratio")
-
-    steps: int = threshold(20, unit="steps", source="chosen by hand: little is lost before that")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the weights of a restarted job."""
-        if not any(True for _ in window.seen(Resumed)):
-            raise NotApplicable("the job was not restarted")
-        for one in window.seen(WeightsNotRestored):
-            if one.step >= self.steps:
-                names = " and ".join(dict.fromkeys(one.optimizers))
-                return [
-                    self.finding(
-                        window,
-                        severity=Severity.WARNING if one.untouched else Severity.INFO,
-                        step=one.step,
-                        last_step=one.step,
-                        count=1,
-                        message=(
-                            f"the job continues at step {one.step} with the averages of {names}, "
-                            "but it has loaded no weights into the model"
-                        ),
-                        evidence={"steps": one.step, "limit": self.steps},
-                    )
-                ]
-        return []
+    lost = lost_on_restart(window, WeightsNotRestored, steps)
+    if lost is None:
+        return None
+    one, names = lost
+    return Found.of(
+        one,
+        f"the job continues at step {one.step} with the averages of {names}, but it has loaded no "
+        "weights into the model",
+        severity="warning" if one.untouched else "info",
+        evidence={"steps": one.step, "limit": steps},
+    )

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, GradientsGiven
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@frozen
-class WrongObjectiveGradient(Rule):
+@rule(
+    "TRE914",
+    severity="error",
+    needs=[Need(facts=(BoostingBegan, GradientsGiven)), OF_BOOSTED],
+    explains=(
+        "loss_diverging",
+        "loss_not_decreasing",
+        "nonfinite_loss",
+        "stopped_too_late",
+        "overtraining",
+        "boosting_rate_too_high",
+        "nothing_learned",
+    ),
+)
+def wrong_objective_gradient(
+    window: Window,
+    *,
+    correlation: float = threshold(
+        0.1, unit="correlation with the labels", source="chosen by hand"
+    ),
+    share: float = threshold(0.01, unit="of the hessians", source="chosen by hand"),
+) -> list[Found]:
     """A custom objective returns wrong gradients.
 
     What it detects:
@@ -47,47 +66,28 @@ class WrongObjectiveGradient(Rule):
         https://xgboost.readthedocs.io/en/stable/tutorials/custom_metric_obj.html
     """
 
-    code = "TRE914"
-    needs = (Need(facts=(BoostingBegan, GradientsGiven)), OF_BOOSTED)
-    explains = (
-        "loss_diverging",
-        "loss_not_decreasing",
-        "nonfinite_loss",
-        "stopped_too_late",
-        "overtraining",
-        "boosting_rate_too_high",
-        "nothing_learned",
-    )
-    correlation: float = threshold(0.1, unit="correlation with the labels", source="chosen by hand")
-    share: float = threshold(0.01, unit="of the hessians", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every training run of trees."""
-        return judge_each(window, self._judge)
-
-    def _judge(self, window: Window, one: Boosted) -> Finding | None:
+    def judge(one: Boosted) -> Found | None:
         seen = one.gradients
         if seen is None:
             raise NotEnoughData("no gradients were recorded")
         if seen.nonfinite:
             value, limit = float(seen.nonfinite), 0.0
             words = f"{seen.nonfinite} gradients or hessians of {seen.rows} rows are not finite"
-        elif seen.against is not None and seen.against > self.correlation:
-            value, limit = seen.against, self.correlation
+        elif seen.against is not None and seen.against > correlation:
+            value, limit = seen.against, correlation
             words = (
                 f"gradients grow with the labels (correlation {seen.against:.2f}, limit "
-                f"{self.correlation:g}): their sign is wrong"
+                f"{correlation:g}): their sign is wrong"
             )
-        elif seen.hessians_below > self.share:
-            value, limit = seen.hessians_below, self.share
+        elif seen.hessians_below > share:
+            value, limit = seen.hessians_below, share
             words = f"{value:.1%} of the hessians are not positive (limit {limit:.0%})"
         else:
             return None
-        return self.finding(
-            window,
-            severity=Severity.ERROR,
-            step=one.began.step,
-            message=f"the custom objective is wrong in the first round: {words}",
+        return Found.of(
+            one.began,
+            f"the custom objective is wrong in the first round: {words}",
             evidence={"value": value, "limit": limit, "rows": seen.rows, "fit": one.began.fit},
-            location=one.began.location,
         )
+
+    return judge_each(window, judge)

@@ -36,12 +36,12 @@ class DeclaredWindow(Window):
             )
         return super().matrix(kind, statistic, mode)
 
-    def seen(self, kind: type[FactT]) -> Iterator[FactT]:
+    def seen(self, kind: type[FactT], *, steps: int = 0) -> Iterator[FactT]:
         """Like `Window.seen`, for facts that a need names."""
         if not any(issubclass(declared, kind) for declared in facts_of(self._needs)):
             name = kind.__name__
             raise UndeclaredRead(f"the rule reads {name}; declare Need(facts=({name},))")
-        return super().seen(kind)
+        return super().seen(kind, steps=steps)
 
     def of_library(self, library: str) -> Window:
         """Like `Window.of_library`, with the same restrictions on reads."""

@@ -187,20 +187,6 @@ class LoaderObserver:
 
     # Use in training
 
-    def in_preparation(self, iterator: object) -> tuple[Source, tuple[int, ...]] | None:
-        """Return the loader of an iterator, and the samples of its next batch.
-
-        The samples are empty if the loader does not provide them; None for an iterator that is not
-        tracked.
-        """
-        known = self._passes.get(iterator)
-        source = known.source if known is not None else None
-        if known is None or source is None:
-            return None
-        loader = source.loader()
-        drawn = known.drawn[0] if known.drawn else None
-        return source, samples_of(loader, drawn) if loader is not None else ()
-
     def used(
         self,
         arguments: Placed,
@@ -389,3 +375,20 @@ class LoaderObserver:
 
 def _size(tensor: torch.Tensor) -> tuple[int, int]:
     return (tensor.shape[0] if tensor.ndim else 1), tensor.numel()
+
+
+def in_preparation(
+    loaders: LoaderObserver, iterator: object
+) -> tuple[Source, tuple[int, ...]] | None:
+    """Return the loader of an iterator, and the samples of its next batch.
+
+    The samples are empty if the loader does not provide them; None for an iterator that is not
+    tracked.
+    """
+    known = loaders._passes.get(iterator)
+    source = known.source if known is not None else None
+    if known is None or source is None:
+        return None
+    loader = source.loader()
+    drawn = known.drawn[0] if known.drawn else None
+    return source, samples_of(loader, drawn) if loader is not None else ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.data.data_sources import Source
+from mothtrap.adapters.torch.data.loaders import in_preparation
 from mothtrap.adapters.torch.explaining import (
     dtypes_and_devices,
     graphs,
@@ -82,7 +83,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _asked(scene: Scene, forwards: ForwardObserver) -> tuple[Source, tuple[int, ...]] | None:
     found = scene.function("__next__")
     iterator = found.variables.get("self") if found is not None else None
-    return forwards.inputs.loaders.in_preparation(iterator) if iterator is not None else None
+    return in_preparation(forwards.inputs.loaders, iterator) if iterator is not None else None
 
 
 def _explained(scene: Scene, sources: Sources) -> Explanation | None:

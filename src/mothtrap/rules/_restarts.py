@@ -1,0 +1,23 @@
+"""States that a restarted job does not restore, shared by the rules on them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.workers import OptimizersNotRestored, Resumed, WeightsNotRestored
+from mothtrap.core.window import Window
+
+LostT = TypeVar("LostT", OptimizersNotRestored, WeightsNotRestored)
+
+
+def lost_on_restart(window: Window, kind: type[LostT], steps: int) -> tuple[LostT, str] | None:
+    """Return the first lost state after at least `steps` steps, and its optimizers in words.
+
+    Raises:
+        NotApplicable: The job was not restarted.
+    """
+    if next(window.seen(Resumed), None) is None:
+        raise NotApplicable("the job was not restarted")
+    lost = next((one for one in window.seen(kind) if one.step >= steps), None)
+    return (lost, " and ".join(dict.fromkeys(lost.optimizers))) if lost is not None else None
