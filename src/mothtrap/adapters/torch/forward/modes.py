@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mothtrap.adapters.torch.job.dropouts import is_dropout, share_dropped
 from mothtrap.adapters.torch.job.naming import class_name
+from mothtrap.adapters.torch.job.own_modes import updates_buffers
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.tracing.describe.norm_samples import NormSamples
@@ -37,12 +38,17 @@ def is_batch_norm(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and module.running_mean is not None
 
 
-def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths]:
-    """Return the paths of dropouts and batch norms in a module that are in training mode."""
+def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths, Paths]:
+    """Return the parts of a module that are in training mode.
+
+    Returns:
+        The paths of dropouts, of batch norms, and of other parts that then update buffers.
+    """
     parts = [part for part in module.modules() if part.training]
     return (
         tuple(book.module_name(part) for part in parts if is_dropout(part)),
         tuple(book.module_name(part) for part in parts if is_batch_norm(part)),
+        tuple(book.module_name(part) for part in parts if updates_buffers(part)),
     )
 
 
@@ -142,6 +148,7 @@ class ModeObserver:
                 rates=tuple(
                     DropoutRate(name=name, rate=share_dropped(part), location=book.location(part))
                     for name, part in zip(named[0], dropouts, strict=False)
+                    if share_dropped(part)
                 ),
                 norms=named[1],
                 sleeping=sleeping,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
+from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
@@ -23,6 +24,7 @@ from mothtrap.core.facts.losses import (
     PolicyEntropy,
     PolicyLoss,
     TrainedTarget,
+    UnreadEnds,
 )
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
+    observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)

@@ -23,6 +23,7 @@ from mothtrap.core.facts.evaluations import (
     LossRowsShared,
     NormAverages,
     NormBatches,
+    TeacherMode,
     TrainingMode,
 )
 from mothtrap.core.facts.layers import (
@@ -47,6 +48,7 @@ from mothtrap.core.facts.losses import (
     PolicyLoss,
     TokenShares,
     TrainedTarget,
+    UnreadEnds,
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
@@ -76,7 +78,7 @@ OF_FORWARDS: Final = frozenset(
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
-        *(EqualViews, LossRowsShared),
+        *(EqualViews, LossRowsShared, TeacherMode),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(
             AttentionAxis,
@@ -94,7 +96,7 @@ OF_FORWARDS: Final = frozenset(
 OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
-        *(LossesKept, GradientsCleared, MicroBatchesCleared),
+        *(LossesKept, GradientsCleared, MicroBatchesCleared, UnreadEnds),
     )
 )
 """Facts that require a backward pass."""

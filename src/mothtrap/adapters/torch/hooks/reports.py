@@ -28,6 +28,7 @@ from mothtrap.core.facts.evaluations import (
     LossRowsShared,
     NormAverages,
     NormBatches,
+    TeacherMode,
     TrainingMode,
 )
 from mothtrap.core.facts.failures import ScriptFailed
@@ -57,6 +58,7 @@ from mothtrap.core.facts.losses import (
     PolicyLoss,
     TokenShares,
     TrainedTarget,
+    UnreadEnds,
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
@@ -134,7 +136,7 @@ IN_EACH_STEP: Final = (
 """Facts that are searched for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    *(EqualStates, EqualViews),
+    *(EqualStates, EqualViews, TeacherMode),
     *(
         DetachedTerm,
         LossCall,
@@ -145,6 +147,7 @@ IN_FULL_STEPS: Final = (
         MarginLoss,
         TokenShares,
         TrainedTarget,
+        UnreadEnds,
         HalfPrecision,
         OptimizerFacts,
         RoundedUpdates,
