@@ -24,7 +24,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
 
     `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
     `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...),
-    `policy_gain` (an advantage times a ratio of probabilities).
+    `policy_gain` (an advantage times a ratio of probabilities), `ctc_loss`.
     `chain` lists the operations between the loss and the model, nearest first, without views and
     casts at the end, e.g. `("softmax", "linear")`; `()` if unknown. The shapes belong to the
     prediction, the target and the unreduced result; None = unknown. `classes` is the size of the
