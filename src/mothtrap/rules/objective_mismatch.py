@@ -20,7 +20,7 @@ class ObjectiveMismatch(Rule):
 
     What it detects:
         A regression on class labels, a classifier on numeric labels, or a number of classes that
-        does not match the labels.
+        does not match the labels. Labels that are ranges whose lower bound is above the upper one.
 
     Why it matters:
         A squared error of class numbers treats class 3 as three times class 1. A classifier of a
@@ -32,7 +32,8 @@ class ObjectiveMismatch(Rule):
         values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of the rows of
         the most frequent. A classifier has more than `classes` labels with fewer than `per_class`
         rows each. The labels of two classes are not 0 and 1. More classes are configured than
-        occur.
+        occur. Error if, in XGBoost, the `label_lower_bound` of a row is above its
+        `label_upper_bound`.
 
     Stays quiet:
         Ranking, counts, custom objectives. Whole labels with unequal frequencies, such as counts
@@ -49,6 +50,7 @@ class ObjectiveMismatch(Rule):
           for numbers.
         - Set the number of classes to the number of distinct labels, and number the labels from 0:
           `sklearn.preprocessing.LabelEncoder`.
+        - XGBoost: Swap the bounds of the labels: `set_float_info("label_lower_bound", lower)`.
 
     Example:
         xgboost.train({"objective": "reg:squarederror"}, classes_0_and_1)
@@ -60,7 +62,15 @@ class ObjectiveMismatch(Rule):
 
     code = "TRE907"
     needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
-    explains = ("metric_mismatch", "stopped_too_late", "overfit", "boosting_rate_too_low")
+    explains = (
+        "boosting_rate_too_low",
+        "evaluation_unchanged",
+        "loss_unchanged",
+        "metric_mismatch",
+        "overfit",
+        "stopped_too_late",
+        "tree_not_growing",
+    )
     rows: int = threshold(100, unit="rows", source="chosen by hand")
     levels: int = threshold(10, unit="values of a label", source="chosen by hand")
     even: float = threshold(
@@ -79,6 +89,8 @@ class ObjectiveMismatch(Rule):
         table, task = one.tables.get(""), one.began.task
         if table is None:
             raise NotEnoughData("the training data were not inspected")
+        if table.reversed_bounds:
+            return self._reversed(window, one, table)
         if task not in ("two_classes", "classes", "regression"):
             raise NotApplicable(
                 f"{one.began.objective} is neither a classification nor a regression objective"
@@ -104,6 +116,20 @@ class ObjectiveMismatch(Rule):
                 "fit": one.began.fit,
             },
             location=one.began.location,
+        )
+
+    def _reversed(self, window: Window, one: Boosted, table: TableSeen) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=one.began.step,
+            message=(
+                f"in {table.reversed_bounds} of {table.rows} rows, `label_lower_bound` is above "
+                "`label_upper_bound`, so no prediction fits the label"
+            ),
+            evidence={"reversed": table.reversed_bounds, "rows": table.rows, "fit": one.began.fit},
+            location=table.location or one.began.location,
+            fixes=self.fixes(window)[-1:],
         )
 
     def _numbers_that_are_classes(self, table: TableSeen) -> str:
