@@ -96,14 +96,14 @@ OF_FORWARDS: Final = frozenset(
 OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
-        *(LossesKept, GradientsCleared, MicroBatchesCleared, UnreadEnds),
+        *(LossesKept, GradientsCleared, MicroBatchesCleared),
     )
 )
 """Facts that require a backward pass."""
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, RestoredNothing, TrainedTarget, UpdateDropped),
+        *(DetachedTerm, RestoredNothing, TrainedTarget, UnreadEnds, UpdateDropped),
     )
 )
 """Facts that require an optimizer step, or an update by hand."""
