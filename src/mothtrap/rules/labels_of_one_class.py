@@ -14,6 +14,14 @@ from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import class_calls, finding_of_calls, label_counts
 from mothtrap.rules._losses import has_players
 
+PRODUCTS = frozenset({"sum", "bmm", "dot"})
+"""Operations that end the score of a pair of vectors."""
+SIGNS = frozenset({"sub", "neg", "rsub"})
+NEGATIVES = (
+    "Give pairs that belong together the label 1, and drawn pairs the label 0: "
+    "`bce(negative_scores, torch.zeros_like(negative_scores))`."
+)
+
 
 @dataclass(frozen=True)
 class LabelsOfOneClass(Rule):
@@ -27,11 +35,12 @@ class LabelsOfOneClass(Rule):
 
     Fires:
         Error after `samples` labels in `calls` observed calls that are all one class, if the loss
-        gets the output of a linear layer. The finding ends when another class appears.
+        gets the output of a linear layer. Warning if binary losses at several lines score pairs by
+        the product of their vectors. The finding ends when another class appears.
 
     Stays quiet:
         For the real and fake batches of a GAN. For similarity scores, as in contrastive learning,
-        in which the first class is always right.
+        in which the first class is always right. For differences of two scores, as in ranking.
 
     What to do:
         - Check the code that creates the labels: a wrong column, path or pattern gives one class.
@@ -72,7 +81,8 @@ class LabelsOfOneClass(Rule):
         calls = [call for call in class_calls(window) if call.label_counts]
         if not calls:
             raise NotEnoughData("no labels of a class loss were recorded")
-        if has_players(window) or not all(_is_linear(call) for call in calls):
+        pairs = _pairs(calls)
+        if has_players(window) or not (pairs or all(_is_linear(call) for call in calls)):
             raise NotApplicable(
                 "a single class may be intended, as in a GAN or for similarity scores"
             )
@@ -83,6 +93,8 @@ class LabelsOfOneClass(Rule):
         if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
             return []
         only = int(counts_K.argmax())
+        if pairs:
+            return [self._only_near(window, calls, only)]
         return [
             finding_of_calls(
                 self,
@@ -94,6 +106,34 @@ class LabelsOfOneClass(Rule):
                 {"class": only, "labels": int(counts_K.sum()), "classes": len(counts_K)},
             )
         ]
+
+    def _only_near(self, window: Window, calls: list[LossCall], only: int) -> Finding:
+        places = len({call.location for call in calls})
+        return finding_of_calls(
+            self,
+            window,
+            calls,
+            Severity.WARNING,
+            f"all labels of pairs are {only}, at {places} lines: the loss only pulls pairs "
+            f"{'together' if only else 'apart'}, so equal scores for all pairs are perfect",
+            {"class": only, "places": places},
+            fixes=(NEGATIVES,),
+        )
+
+
+def _pairs(calls: list[LossCall]) -> bool:
+    """Return whether losses at two lines or more score pairs by a product of their vectors.
+
+    A difference of two scores, as in ranking, has the label 1 on purpose.
+    """
+    products = (
+        call.operation.startswith("binary")
+        and call.chain[:1]
+        and call.chain[0] in PRODUCTS
+        and not SIGNS.intersection(call.chain[:3])
+        for call in calls
+    )
+    return len({call.location for call in calls}) > 1 and all(products)
 
 
 def _is_linear(call: LossCall) -> bool:
