@@ -86,6 +86,7 @@ PLANTED = (
     near("end_never_a_target", "DAT521", 0, severity="info"),
     exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
     exactly("overlap_minimized", "LOS421", 0, severity="warning"),
+    exactly("pairs_one_sided", "LOS425", 0, severity="info"),
     exactly("micro_batches_cleared", "GRD109", 0, severity="warning"),
     near("stuck_at_margin", "LOS422", 0, severity="warning"),
     exactly("attention_over_batch", "STR725", 0, severity="warning"),

@@ -63,17 +63,16 @@ def pairs(*chains: tuple[str, ...], labels: tuple[int, ...] = (1, 1)) -> list[Lo
             call(step, (0, 64) if label else (64, 0)),
             operation="binary_cross_entropy_with_logits",
             chain=chain,
-            location=f"train.py:{line}",
         )
         for step in range(0, 80, 8)
-        for line, (chain, label) in enumerate(zip(chains, labels, strict=False))
+        for chain, label in zip(chains, labels, strict=False)
     ]
 
 
 def test_pairs_without_a_negative_are_a_warning() -> None:
     [finding] = check(*pairs(("sum", "mul"), ("sum", "mul")))
     assert (finding.severity, finding.evidence["class"]) == (Severity.WARNING, 1)
-    assert "all labels of pairs are 1, at 2 lines" in finding.message
+    assert "the 2 losses of pairs of a step have the label 1 for all pairs" in finding.message
     assert check(*pairs(("sum", "mul"), ("bmm",), labels=(1, 0))) == []
 
 

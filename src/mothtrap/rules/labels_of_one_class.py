@@ -35,7 +35,7 @@ class LabelsOfOneClass(Rule):
 
     Fires:
         Error after `samples` labels in `calls` observed calls that are all one class, if the loss
-        gets the output of a linear layer. Warning if binary losses at several lines score pairs by
+        gets the output of a linear layer. Warning if several binary losses of a step score pairs by
         the product of their vectors. The finding ends when another class appears.
 
     Stays quiet:
@@ -108,21 +108,22 @@ class LabelsOfOneClass(Rule):
         ]
 
     def _only_near(self, window: Window, calls: list[LossCall], only: int) -> Finding:
-        places = len({call.location for call in calls})
+        losses = len(calls) // len({call.step for call in calls})
         return finding_of_calls(
             self,
             window,
             calls,
             Severity.WARNING,
-            f"all labels of pairs are {only}, at {places} lines: the loss only pulls pairs "
-            f"{'together' if only else 'apart'}, so equal scores for all pairs are perfect",
-            {"class": only, "places": places},
+            f"the {losses} losses of pairs of a step have the label {only} for all pairs: they "
+            f"only pull pairs {'together' if only else 'apart'}, so equal scores for all pairs are "
+            "perfect",
+            {"class": only, "losses": losses},
             fixes=(NEGATIVES,),
         )
 
 
 def _pairs(calls: list[LossCall]) -> bool:
-    """Return whether losses at two lines or more score pairs by a product of their vectors.
+    """Return whether two losses or more of each step score pairs by a product of their vectors.
 
     A difference of two scores, as in ranking, has the label 1 on purpose.
     """
@@ -133,7 +134,7 @@ def _pairs(calls: list[LossCall]) -> bool:
         and not SIGNS.intersection(call.chain[:3])
         for call in calls
     )
-    return len({call.location for call in calls}) > 1 and all(products)
+    return len(calls) >= 2 * len({call.step for call in calls}) and all(products)
 
 
 def _is_linear(call: LossCall) -> bool:

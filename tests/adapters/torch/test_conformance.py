@@ -58,6 +58,7 @@ class TestTorch(AdapterTests):
         "EqualViews": "tests/adapters/torch/forward/test_equal_views.py",
         "TeacherMode": "tests/adapters/torch/forward/test_teacher_modes.py",
         "EqualStates": "tests/adapters/torch/forward/test_equal_states.py",
+        "OneSidedPairs": "tests/adapters/torch/losses/test_pair_scores.py",
         "UnreadEnds": "tests/adapters/torch/losses/test_episode_ends.py",
         "TrainedTarget": "tests/adapters/torch/losses/test_trained_targets.py",
         "SamplesNamed": "tests/adapters/torch/data/test_provenance.py",

@@ -313,3 +313,16 @@ class UnreadEnds(Fact, frozen=True, kw_only=True, tag=True):
 
     name: str
     location: str | None = None
+
+
+class OneSidedPairs(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss of log-sigmoids only raises the scores of pairs, or only lowers them.
+
+    It did so in each of `looks` inspected backward passes of a line. `terms` is the number of its
+    log-sigmoids, `together`: it raises the scores. `location` is the line of the loss.
+    """
+
+    looks: int
+    terms: int
+    together: bool
+    location: str | None = None

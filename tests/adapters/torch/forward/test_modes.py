@@ -76,6 +76,33 @@ def test_an_evaluation_with_a_graph_in_the_same_step_does_not_count() -> None:
     assert [one.trains for one in told(seen)] == [True]
 
 
+class WithScores(nn.Module):
+    """Has a second way through its parts, which is no forward pass of the whole model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.last = nn.Dropout(0.5), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.drop(x))
+
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.drop(x)).softmax(-1)
+
+
+def test_parts_that_are_called_in_an_evaluation_with_a_graph_do_not_train() -> None:
+    model = WithScores()
+    optimizer = sgd(model)
+    with watched() as seen:
+        train(model, optimizer, steps=4)
+        model.eval()
+        for _ in range(3):
+            model.scores(model.last.weight.sum() * batch()[0])
+        model.train()
+        train(model, optimizer, steps=modes.LASTING_STEPS + 3)
+    assert [(one.module, one.trains) for one in told(seen)] == [("WithScores", True)]
+
+
 def test_frozen_batch_norms_are_named() -> None:
     model = normed()
     model[1].eval()

@@ -11,6 +11,7 @@ from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
+from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
@@ -20,6 +21,7 @@ from mothtrap.core.facts.losses import (
     DetachedTerm,
     MarginLoss,
     MixedAxes,
+    OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
@@ -59,6 +61,7 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)

@@ -43,6 +43,7 @@ from mothtrap.core.facts.losses import (
     LossCall,
     MarginLoss,
     MixedAxes,
+    OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
@@ -103,7 +104,8 @@ OF_BACKWARDS: Final = frozenset(
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, RestoredNothing, TrainedTarget, UnreadEnds, UpdateDropped),
+        *(DetachedTerm, OneSidedPairs, RestoredNothing, TrainedTarget, UnreadEnds),
+        UpdateDropped,
     )
 )
 """Facts that require an optimizer step, or an update by hand."""
