@@ -78,7 +78,7 @@ PLANTED = (
     exactly("restore_without_effect", "RUN909", 60, severity="warning"),
     Planted("posterior_collapse", "LOS417", 50, 140, layer="Autoencoder", severity="warning"),
     near("equal_states", "DAT520", 0, severity="info"),
-    near("teacher_in_training_mode", "STR727", 0, severity="warning"),
+    near("teacher_in_training_mode", "STR727", 150, severity="warning"),
     exactly("policy_without_returns", "LOS418", 0, severity="info"),
     exactly("policy_minimizes_rewards", "LOS420", 0, severity="warning"),
     Planted("policy_entropy_gone", "LOS419", 9, 90, severity="info"),

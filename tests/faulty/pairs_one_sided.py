@@ -16,9 +16,9 @@ for step in range(200):
     other = (words(word) * near_words(drawn)).sum(-1)
     if options.healthy:
         other = -other
-    loss = -(F.logsigmoid(score).mean() + F.logsigmoid(other).mean())
+    loss = -(F.logsigmoid(score).mean() + F.logsigmoid(other).mean())  # <- here
     optimizer.zero_grad()
-    loss.backward()  # <- here
+    loss.backward()
     optimizer.step()
     if step % 50 == 0:
         print(step, loss.item())
