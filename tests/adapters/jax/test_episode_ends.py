@@ -12,6 +12,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 from mothtrap.adapters.jax import ADAPTER  # noqa: E402
+from mothtrap.core.facts.evaluations import BootstrappedTargets  # noqa: E402
 from mothtrap.core.facts.losses import UnreadEnds  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -35,6 +36,7 @@ def test_ends_that_are_never_read_are_told_once() -> None:
         for _ in range(8):
             states, after = random.normal(size=(2, 8, 4)).astype(np.float32)
             params, _ = compiled(params, states, np.ones(8, np.float32), after, np.zeros(8))
+    assert [one.steps for one in process.facts() if isinstance(one, BootstrappedTargets)] == [3]
     found = [one for one in process.facts() if isinstance(one, UnreadEnds)]
     assert [one.name for one in found] == ["dones"]
     assert "test_episode_ends.py" in (found[0].location or "")

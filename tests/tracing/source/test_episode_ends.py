@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mothtrap.tracing.source.episode_ends import unread_ends
+from mothtrap.tracing.source.episode_ends import discounted_line, unread_ends
 
 
 def found(tmp_path: Path, text: str) -> str | None:
@@ -58,6 +58,15 @@ def test_ends_that_are_parameters_are_found(tmp_path: Path) -> None:
 )
 def test_other_functions_are_fine(tmp_path: Path, text: str) -> None:
     assert found(tmp_path, text) is None
+
+
+def test_the_line_that_discounts_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "agent.py"
+    file.write_text("x = 1\ntarget = rewards + (1 - done) * args.gamma * value\n")
+    assert (discounted_line([str(file)]) or "").endswith("agent.py:2")
+    file = tmp_path / "other.py"
+    file.write_text("target = x + gamma * value\n")
+    assert discounted_line([str(file)]) is None
 
 
 def test_files_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import ast
 import functools
 import re
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 from mothtrap.tracing.source.frames import line_of
 from mothtrap.tracing.source.mentions import MOST_FILES
@@ -32,6 +33,19 @@ def unread_ends(files: Iterable[str]) -> tuple[str, str] | None:
     return None
 
 
+def discounted_line(files: Iterable[str]) -> str | None:
+    """Return a line that adds a reward and a discounted value; None if there is none."""
+    return next((line for file in sorted(files) if (line := _discount_in(file))), None)
+
+
+@functools.lru_cache(maxsize=MOST_FILES)
+def _discount_in(file: str) -> str | None:
+    tree = of_file(file)
+    nodes = ast.walk(tree) if tree is not None else ()
+    line = next((node.lineno for node in nodes if _discounts(node)), None)
+    return line_of(file, line) if line is not None else None
+
+
 @functools.lru_cache(maxsize=MOST_FILES)
 def _look(file: str) -> tuple[str, str] | None:
     tree = of_file(file)
@@ -50,7 +64,7 @@ def _look(file: str) -> tuple[str, str] | None:
     return (found[0][0], line_of(file, found[0][1])) if found else None
 
 
-def _discounts(node: ast.AST) -> bool:
+def _discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """Return whether an expression is like `reward + gamma * value`."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
         return False
