@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.forward import modes
+from mothtrap.adapters.torch.job import forward_uses
 from mothtrap.adapters.torch.job.dropouts import is_dropout
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 
@@ -100,6 +101,20 @@ def test_parts_that_are_called_in_an_evaluation_with_a_graph_do_not_train() -> N
             model.scores(model.last.weight.sum() * batch()[0])
         model.train()
         train(model, optimizer, steps=modes.LASTING_STEPS + 3)
+    assert [(one.module, one.trains) for one in told(seen)] == [("WithScores", True)]
+
+
+def test_many_calls_of_parts_in_an_evaluation_do_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward_uses, "MAX_USES", 4)
+    model = WithScores()
+    optimizer = sgd(model)
+    with watched() as seen:
+        for _ in range(2):
+            train(model.train(), optimizer, steps=4)
+            model.eval()
+            for _ in range(8):
+                model.scores(model.last.weight.sum() * batch()[0])
+        train(model.train(), optimizer, steps=modes.LASTING_STEPS + 3)
     assert [(one.module, one.trains) for one in told(seen)] == [("WithScores", True)]
 
 

@@ -146,7 +146,9 @@ class ModeObserver:
         if not mode.steps:
             mode.since = step
         mode.steps += 1
-        if mode.told is None or mode.steps >= LASTING_STEPS:
+        # A part that is first called later, in evaluation mode, may only be called in evaluations.
+        is_first = mode.told is None and (trains or not step)
+        if is_first or mode.steps >= LASTING_STEPS:
             mode.told, mode.steps = trains, 0
             self._report_mode(module, trains, mode.since, sleeping)
 
