@@ -16,6 +16,7 @@ SHARED = {
     "OutputSpread": "tracing/describe/layers.py",
     "StepGuarded": "tracing/guard.py",
     "LossCall": "tracing/describe/losses.py",
+    "UnreadEnds": "tracing/describe/episode_ends.py",
 }
 """Facts, and the file that creates them."""
 ELSEWHERE = {

@@ -85,6 +85,7 @@ def test_samples_is_expressible() -> None:
     [
         pytest.param(classified(EVEN), id="even"),
         pytest.param(classified([[98, 0], [0, 0]]), id="one class only"),
+        pytest.param(classified([[80, 0], [20, 0]]), id="always the most frequent class"),
         pytest.param(classified([[80, 0, 0], [0, 20, 0], [0, 0, 0]]), id="a class not there"),
     ],
 )

@@ -43,8 +43,9 @@ def test_dates_where_it_began() -> None:
     assert finding.step == 20
 
 
-def test_the_length_of_adams_gradients_does_not_count() -> None:
-    [finding] = check(40.0, optimizer="AdamW")
+@pytest.mark.parametrize("optimizer", ["AdamW", "RMSprop"])
+def test_the_length_of_adams_gradients_does_not_count(optimizer: str) -> None:
+    [finding] = check(40.0, optimizer=optimizer)
     assert finding.severity is Severity.INFO
 
 

@@ -46,6 +46,7 @@ def test_a_class_that_no_one_predicts_is_a_warning() -> None:
         pytest.param(classified([[20, 10, 0], [12, 18, 0], [4, 16, 10]]), id="not learned yet"),
         pytest.param(classified([[95, 0], [5, 0]]), id="rare: that is class imbalance"),
         pytest.param(classified([[60, 0], [1, 0]], looks=16), id="too few of the class"),
+        pytest.param(classified([[80, 0], [20, 0]]), id="always the most frequent class"),
     ],
 )
 def test_stays_quiet(healthy: list[LossCall]) -> None:

@@ -89,6 +89,28 @@ def test_a_copy_whose_weights_stand_still_is_reported() -> None:
     assert "the same weights in all 4 evaluations from step 20 to 80" in finding.message
 
 
+def test_a_policy_that_acts_and_never_changes_is_reported() -> None:
+    copies = [
+        EvaluatedCopy(step=40 * number, module=module, digest=module, location="ppo.py:9")
+        for number in range(1, 6)
+        for module in ("actor", "critic")
+    ]
+    gain = LossCall(step=0, operation="policy_gain")
+    [finding] = EvaluationUnchanged().check(window(*copies, gain))
+    assert finding.severity is Severity.WARNING
+    assert "actor, a copy of the trained model, chooses the actions and has" in finding.message
+    assert finding.fixes[0].startswith("Copy the new weights to the policy that acts")
+
+
+def test_a_reference_model_that_gets_the_data_of_the_trained_model_is_fine() -> None:
+    copies = [
+        EvaluatedCopy(step=40 * number, module="reference", digest="a", same=number)
+        for number in range(1, 6)
+    ]
+    with pytest.raises(NotEnoughData):
+        EvaluationUnchanged().check(window(*copies))
+
+
 def test_copies_that_change_or_make_targets_are_fine() -> None:
     targets = BootstrappedTargets(step=9, module="Net", steps=10)
     own = EvaluationPhase(

@@ -6,7 +6,8 @@ from tests.rules.windows import loss, loss_call_of, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.fact import Fact
-from mothtrap.core.facts.losses import PolicyEntropy
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall, PolicyEntropy
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.gradient_spike import GradientSpike
@@ -92,7 +93,14 @@ def test_a_spike_of_a_batch_of_one_row_is_a_note() -> None:
     assert finding.severity is Severity.INFO
 
 
-def test_a_spike_of_a_policy_is_a_note() -> None:
-    draws = PolicyEntropy(step=20, share=0.9, first=0.95, choices=4, looks=20)
-    [finding] = check(norms(), losses(), draws)
+@pytest.mark.parametrize(
+    "sign",
+    [
+        PolicyEntropy(step=20, share=0.9, first=0.95, choices=4, looks=20),
+        LossCall(step=20, operation="policy_gain"),
+        BootstrappedTargets(step=20, module="q", steps=10),
+    ],
+)
+def test_a_spike_of_a_policy_is_a_note(sign: Fact) -> None:
+    [finding] = check(norms(), losses(), sign)
     assert finding.severity is Severity.INFO

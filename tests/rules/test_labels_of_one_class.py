@@ -57,6 +57,33 @@ def test_does_not_apply_where_one_class_may_be_meant(meant: list[object]) -> Non
         check(*meant)
 
 
+def pairs(*chains: tuple[str, ...], labels: tuple[int, ...] = (1, 1)) -> list[LossCall]:
+    return [
+        msgspec.structs.replace(
+            call(step, (0, 64) if label else (64, 0)),
+            operation="binary_cross_entropy_with_logits",
+            chain=chain,
+        )
+        for step in range(0, 80, 8)
+        for chain, label in zip(chains, labels, strict=False)
+    ]
+
+
+def test_pairs_without_a_negative_are_a_warning() -> None:
+    [finding] = check(*pairs(("sum", "mul"), ("sum", "mul")))
+    assert (finding.severity, finding.evidence["class"]) == (Severity.WARNING, 1)
+    assert "the 2 losses of pairs of a step have the label 1 for all pairs" in finding.message
+    assert check(*pairs(("sum", "mul"), ("bmm",), labels=(1, 0))) == []
+
+
+@pytest.mark.parametrize(
+    "chains", [[("sub", "sum"), ("sub", "sum")], [("sum", "mul")], [("sum", "mul"), ("neg", "sum")]]
+)
+def test_other_scores_of_pairs_are_fine(chains: list[tuple[str, ...]]) -> None:
+    with pytest.raises(NotApplicable):
+        check(*pairs(*chains))
+
+
 def test_the_two_calls_of_an_adversary_have_a_class_each() -> None:
     other = [
         msgspec.structs.replace(c, label_counts=(0, 64), location="train.py:10") for c in ONE_CLASS

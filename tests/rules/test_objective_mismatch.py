@@ -52,6 +52,15 @@ def test_fires(fit, seen, words: str) -> None:
     assert words in finding.message
 
 
+def test_bounds_that_are_swapped_are_an_error() -> None:
+    fit = began(task="", objective="survival:aft")
+    [finding] = check(fit, table(counts=None, reversed_bounds=900))
+    assert finding.severity is Severity.ERROR
+    assert "in 900 of" in finding.message
+    with pytest.raises(NotApplicable):
+        check(fit, table(counts=None))
+
+
 @pytest.mark.parametrize(
     ("fit", "seen"),
     [

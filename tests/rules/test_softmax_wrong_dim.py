@@ -38,6 +38,7 @@ def check(*calls: LossCall) -> list[Finding]:
         pytest.param(call("nll", (32, 10), 32, classes=10), id="nll of the log of a softmax"),
         pytest.param(call("cross_entropy", (8, 20, 50), 20, classes=50), id="over positions"),
         pytest.param(call("cross_entropy", (32, 10), 10, 32, classes=10), id="below the loss's"),
+        pytest.param(call("ctc_loss", (24, 32, 37), 32, classes=37, reduction=None), id="CTC"),
     ],
 )
 def test_another_axis_under_a_loss_of_labels_is_an_error(faulty: LossCall) -> None:

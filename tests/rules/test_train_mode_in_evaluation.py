@@ -25,6 +25,7 @@ def phases(
     trains: bool = True,
     repeated: bool = False,
     dropouts: tuple[str, ...] = ("drop",),
+    updating: tuple[str, ...] = (),
     output_shape: tuple[int, ...] | None = (200, 10),
 ) -> list[EvaluationPhase]:
     return [
@@ -40,6 +41,7 @@ def phases(
             labelled=labelled,
             repeated=repeated,
             dropouts=dropouts if trains else (),
+            updating=updating if trains else (),
             output_shape=output_shape,
             location="train.py:30",
         )
@@ -71,6 +73,12 @@ def test_two_evaluations_that_compute_a_loss_are_enough() -> None:
     with pytest.raises(NotEnoughData):
         check(*phases(count=1))
     assert check(*phases(count=2, dropouts=(), trains=False)) == []
+
+
+def test_parts_that_update_buffers_count_like_batch_norms() -> None:
+    [finding] = check(*phases(dropouts=(), updating=("flow.1",)))
+    assert finding.severity is Severity.ERROR
+    assert finding.message.endswith("always in training mode: updates of buffers (flow.1) active")
 
 
 def test_one_test_of_a_trained_model_is_enough() -> None:

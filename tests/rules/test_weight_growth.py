@@ -30,6 +30,7 @@ def test_fires_on_weights_that_grow_on_and_on() -> None:
         pytest.param(np.minimum(1 + STEPS, 20.0), id="growth that ends"),
         pytest.param(1 + 3 * np.log1p(STEPS), id="a classifier on data that can be separated"),
         pytest.param(np.ones(len(STEPS)), id="weights that stay"),
+        pytest.param(1e-3 * 1.02**STEPS, id="word vectors that began tiny"),
     ],
 )
 def test_stays_quiet(values: np.ndarray) -> None:

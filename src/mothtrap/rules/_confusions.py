@@ -28,6 +28,19 @@ def require_rows(window: Window, samples: int) -> None:
         raise NotEnoughData(f"needs {samples} samples, but the dataset has {max(known)}")
 
 
+BETTER = 1.02
+"""Accuracy, in shares of the most frequent class, from which a model does better than to always
+predict this class. Chosen by hand."""
+
+
+def is_constant(confusion_KK: Floats) -> bool:
+    """Return whether to always predict the most frequent class would be as accurate.
+
+    A model that has learned no more than the frequencies does not confuse classes.
+    """
+    return bool(np.trace(confusion_KK) <= BETTER * confusion_KK.sum(axis=1).max())
+
+
 def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
     """Return the latest calls with predictions that together have `samples` labels."""
     found: list[LossCall] = []

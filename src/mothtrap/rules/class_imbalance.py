@@ -16,6 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import (
     confusion,
+    is_constant,
     late_calls,
     misprediction,
     require_rows,
@@ -59,7 +60,8 @@ class ClassImbalance(Rule):
     Stays quiet:
         For tokens, pixels, per-position tags, multi-label targets, soft targets, the real and
         fake batches of a GAN, and classes that do not occur. For a misclassified class while the
-        loss still falls.
+        loss still falls, or while the model always predicts the most frequent class, which has less
+        than `threshold_imbalance` times the labels of the others.
 
     What to do:
         - Check the error of each class, not only the accuracy.
@@ -226,7 +228,8 @@ class ClassImbalance(Rule):
         confusion_KK, before_KK = confusion(late), confusion(before)
         if confusion_KK is None or before_KK is None or before_KK.shape != confusion_KK.shape:
             return None
-        if np.trace(confusion_KK) < self.learned_share * confusion_KK.sum():
+        learned = np.trace(confusion_KK) >= self.learned_share * confusion_KK.sum()
+        if not learned or is_constant(confusion_KK):
             return None
         # Require both stretches, so that a class that is just being learned is ignored.
         wrong_K = np.minimum(misprediction(confusion_KK), misprediction(before_KK))

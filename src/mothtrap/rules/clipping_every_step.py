@@ -18,6 +18,8 @@ from mothtrap.rules._stretches import last_stretch
 
 BLOCK_STEPS = 20
 """Steps per block when the onset is determined; chosen by hand."""
+ADAPTIVE = ("adam", "rmsprop", "adagrad", "adadelta", "adafactor", "lion", "lamb")
+"""Parts of the names of optimizers that divide each step by the size of the gradient."""
 LATE = "after the step it has no effect"
 """Words that only the fix for late clipping has."""
 
@@ -44,9 +46,9 @@ class ClippingEveryStep(Rule):
 
     Stays quiet:
         If clipping shrinks gradients less, or only in the first steps. For calls that only measure
-        the norm. The finding is only a note with optimizers of the Adam family, whose steps do not
-        depend on the gradient norm. For clipping after the step if the gradients are used again, by
-        accumulation or by another optimizer.
+        the norm. The finding is only a note with optimizers such as Adam and RMSprop, whose steps
+        do not depend on the gradient norm. For clipping after the step if the gradients are used
+        again, by accumulation or by another optimizer.
 
     What to do:
         - PyTorch: Raise the clipping threshold to about the median norm (see the evidence), so
@@ -105,7 +107,7 @@ class ClippingEveryStep(Rule):
         onset = self._onset(ratio_S)
         ratio, norm = float(np.median(ratio_S[onset:])), float(np.median(norm_S[onset:]))
         limit = norm / ratio
-        adaptive = all("adam" in rate.of.lower() for rate in window.scalars("lr"))
+        adaptive = all(_is_adaptive(rate.of) for rate in window.scalars("lr"))
         return [
             self.finding(
                 window,
@@ -174,6 +176,11 @@ class ClippingEveryStep(Rule):
         stretch = last_stretch(blocks.mean(axis=1) >= self.cut_share)
         first = stretch[0] if stretch else count - 1
         return 0 if first == 0 else len(ratio_S) - (count - first) * BLOCK_STEPS
+
+
+def _is_adaptive(optimizer: str) -> bool:
+    """Return whether the steps of an optimizer do not depend on the gradient norm."""
+    return any(name in optimizer.lower() for name in ADAPTIVE)
 
 
 def _cuts(window: Window) -> tuple[Ints, Floats, Floats]:

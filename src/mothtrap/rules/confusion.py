@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._confusions import by_row, confusion, require_rows, two_stretches
+from mothtrap.rules._confusions import by_row, confusion, is_constant, require_rows, two_stretches
 from mothtrap.rules._loss_calls import (
     by_place,
     class_calls,
@@ -50,7 +50,8 @@ class Confusion(Rule):
         all examples must be right.
 
     Stays quiet:
-        While the model has not learned most classes or the loss still falls. For GANs, more than
+        While the model has not learned most classes, or always predicts the most frequent class,
+        or the loss still falls. For GANs, more than
         20 classes, and multi-label targets. For a class confused with a class that has more than
         `imbalance` times its labels (see `class_imbalance`).
 
@@ -129,7 +130,7 @@ class Confusion(Rule):
     def _judge(
         self, window: Window, calls: list[LossCall], before_KK: Floats, late_KK: Floats
     ) -> Finding | None:
-        if np.trace(late_KK) < self.learned_share * late_KK.sum():
+        if np.trace(late_KK) < self.learned_share * late_KK.sum() or is_constant(late_KK):
             return None
         then_KK, share_KK = self._shares(before_KK), self._shares(late_KK)
         by_chance = self._by_chance(window, calls, then_KK, share_KK)

@@ -21,6 +21,12 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.rules._loss_calls import POLICY_GAIN
+
+COPY_POLICY = (
+    "Copy the new weights to the policy that acts after each update: "
+    "`policy_old.load_state_dict(policy.state_dict())`."
+)
 
 
 @frozen
@@ -44,7 +50,8 @@ class EvaluationUnchanged(Rule):
         Warning when all evaluations at one line, at least `evaluations` of them, give the same
         nonzero loss, with at least `steps` steps between any two evaluations. PyTorch: also when a
         copy, such as an `AveragedModel`, has the same weights in at least `evaluations`
-        evaluations, and the trained model itself is never evaluated. Info when a copy that computes
+        evaluations, and the trained model itself is never evaluated; this includes a policy that
+        chooses the actions. Info when a copy that computes
         the targets of squared or absolute errors, from other data than the predictions in
         `target_looks` steps, has the same weights for `target_steps` steps, and a warning after
         `many_target_steps`.
@@ -114,12 +121,12 @@ class EvaluationUnchanged(Rule):
 
     def _unchanged_copy(self, window: Window) -> Finding | None:
         """Return a finding about an evaluated copy of the model whose weights never change."""
-        seen = list(window.seen(EvaluatedCopy))
-        same = bool(seen) and _are_equal(seen)
-        if len(seen) < self.evaluations or not same or seen[-1].step - seen[0].step < self.steps:
-            return None
         if any(True for kind in (EvaluationPhase, BootstrappedTargets) for _ in window.seen(kind)):
             return None
+        seen = next(filter(self._is_stale, _by_module(window)), None)
+        if seen is None:
+            return None
+        acts = any(call.operation == POLICY_GAIN for call in window.seen(LossCall))
         last = seen[-1]
         return self.finding(
             window,
@@ -128,23 +135,26 @@ class EvaluationUnchanged(Rule):
             last_step=last.step,
             count=len(seen),
             message=(
-                f"{last.module}, a copy of the trained model, is evaluated and has the same "
-                f"weights in all {len(seen)} evaluations from step {seen[0].step} to {last.step}"
+                f"{last.module}, a copy of the trained model, "
+                f"{'chooses the actions' if acts else 'is evaluated'} and has the same weights in "
+                f"all {len(seen)} evaluations from step {seen[0].step} to {last.step}"
             ),
             evidence={"evaluations": len(seen), "limit": self.evaluations},
             location=last.location,
-            fixes=self.fixes(window)[:2],
+            fixes=(COPY_POLICY,) if acts else self.fixes(window)[:2],
         )
+
+    def _is_stale(self, seen: list[EvaluatedCopy]) -> bool:
+        lasts = seen[-1].step - seen[0].step >= self.steps
+        many = len(seen) >= self.evaluations
+        return many and lasts and not seen[-1].same and _are_equal(seen)
 
     def _unchanged_target(self, window: Window) -> Finding | None:
         """Return a finding about a copy whose output is the target, and which never changes."""
         calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
         if not calls or any(call.operation != "elementwise" for call in calls):
             return None
-        copies: dict[str, list[EvaluatedCopy]] = {}
-        for one in window.seen(EvaluatedCopy):
-            copies.setdefault(one.module, []).append(one)
-        for seen in copies.values():
+        for seen in _by_module(window):
             first, last = seen[0], seen[-1]
             steps = last.step - first.step
             makes_targets = last.apart >= self.target_looks and not last.same
@@ -195,6 +205,13 @@ class EvaluationUnchanged(Rule):
             location=one.last.location,
             fixes=self.fixes(window)[:2],
         )
+
+
+def _by_module(window: Window) -> list[list[EvaluatedCopy]]:
+    copies: dict[str, list[EvaluatedCopy]] = {}
+    for one in window.seen(EvaluatedCopy):
+        copies.setdefault(one.module, []).append(one)
+    return list(copies.values())
 
 
 def _are_equal(seen: list[EvaluatedCopy]) -> bool:

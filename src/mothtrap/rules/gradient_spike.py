@@ -6,6 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall, PolicyEntropy
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
@@ -17,6 +18,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
 from mothtrap.rules._batch_rows import has_few_rows
 from mothtrap.rules._gradient_norms import clipping_limit, gradient_norms
+from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import finite_part, has_players, loss_location
 from mothtrap.rules._stretches import stretches
 
@@ -49,8 +51,8 @@ class GradientSpike(Rule):
 
     Stays quiet:
         In the first steps of training. For steps that loss scaling skips and explosions (GRD101).
-        The finding is only a note with clipped gradients, in GANs, and for policies that draw their
-        actions.
+        The finding is only a note with clipped gradients, in GANs, for policies, and for models
+        that compute their own targets.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step, to a few times its median:
@@ -78,7 +80,7 @@ class GradientSpike(Rule):
         *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
-        Need(facts=(LossCall, PolicyEntropy), optional=True),
+        Need(facts=(LossCall, PolicyEntropy, BootstrappedTargets), optional=True),
     )
     proof = Proof(
         title="Gradient norm",
@@ -121,7 +123,8 @@ class GradientSpike(Rule):
             return None
         heard = [s for s in spikes if self._loss_rises(window, optimizer, int(steps_S[s[0]]))]
         harmless = clipping_limit(window) is not None or has_players(window) or has_few_rows(window)
-        harmless = harmless or any(True for _ in window.seen(PolicyEntropy))  # rare rewards
+        # Rewards are rare, and each rollout or target network brings other targets.
+        harmless = harmless or targets_move(window) or any(True for _ in window.seen(PolicyEntropy))
         severity = Severity.WARNING if heard and not harmless else Severity.INFO
         told = heard or spikes
         first = told[0]

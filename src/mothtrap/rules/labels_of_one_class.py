@@ -12,6 +12,14 @@ from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import class_calls, label_counts
 from mothtrap.rules._losses import has_players
 
+PRODUCTS = frozenset({"sum", "bmm", "dot"})
+"""Operations that end the score of a pair of vectors."""
+SIGNS = frozenset({"sub", "neg", "rsub"})
+NEGATIVES = (
+    "Give pairs that belong together the label 1, and drawn pairs the label 0: "
+    "`bce(negative_scores, torch.zeros_like(negative_scores))`."
+)
+
 
 @rule(
     "DAT517",
@@ -49,11 +57,12 @@ def labels_of_one_class(
 
     Fires:
         Error after `samples` labels in `calls` observed calls that are all one class, if the loss
-        gets the output of a linear layer. The finding ends when another class appears.
+        gets the output of a linear layer. Warning if several binary losses of a step score pairs by
+        the product of their vectors. The finding ends when another class appears.
 
     Stays quiet:
         For the real and fake batches of a GAN. For similarity scores, as in contrastive learning,
-        in which the first class is always right.
+        in which the first class is always right. For differences of two scores, as in ranking.
 
     What to do:
         - Check the code that creates the labels: a wrong column, path or pattern gives one class.
@@ -70,7 +79,8 @@ def labels_of_one_class(
     observed = [call for call in class_calls(window) if call.label_counts]
     if not observed:
         raise NotEnoughData("no labels of a class loss were recorded")
-    if has_players(window) or not all(_is_linear(call) for call in observed):
+    pairs = _are_pairs(observed)
+    if has_players(window) or not (pairs or all(_is_linear(call) for call in observed)):
         raise NotApplicable("a single class may be intended, as in a GAN or for similarity scores")
     # of all calls together: in a GAN each call may have one class
     counts_K = label_counts(observed)
@@ -81,11 +91,40 @@ def labels_of_one_class(
     if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
         return None
     only = int(counts_K.argmax())
+    if pairs:
+        return _only_near(observed, only)
     return Found.of(
         observed,
         f"all {labels} labels are class {only}, so the model cannot learn to classify",
         evidence={"class": only, "labels": labels, "classes": len(counts_K)},
     )
+
+
+def _only_near(calls: list[LossCall], only: int) -> Found:
+    losses = len(calls) // len({call.step for call in calls})
+    return Found.of(
+        calls,
+        f"the {losses} losses of pairs of a step have the label {only} for all pairs: they only "
+        f"pull pairs {'together' if only else 'apart'}, so equal scores for all pairs are perfect",
+        severity="warning",
+        evidence={"class": only, "losses": losses},
+        fixes=(NEGATIVES,),
+    )
+
+
+def _are_pairs(calls: list[LossCall]) -> bool:
+    """Return whether two losses or more of each step score pairs by a product of their vectors.
+
+    A difference of two scores, as in ranking, has the label 1 on purpose.
+    """
+    products = (
+        call.operation.startswith("binary")
+        and call.chain[:1]
+        and call.chain[0] in PRODUCTS
+        and not SIGNS.intersection(call.chain[:3])
+        for call in calls
+    )
+    return len(calls) >= 2 * len({call.step for call in calls}) and all(products)
 
 
 def _is_linear(call: LossCall) -> bool:

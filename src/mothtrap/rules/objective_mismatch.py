@@ -34,7 +34,7 @@ def objective_mismatch(
 
     What it detects:
         A regression on class labels, a classifier on numeric labels, or a number of classes that
-        does not match the labels.
+        does not match the labels. Labels that are ranges whose lower bound is above the upper one.
 
     Why it matters:
         A squared error of class numbers treats class 3 as three times class 1. A classifier of a
@@ -46,7 +46,8 @@ def objective_mismatch(
         values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of the rows of
         the most frequent. A classifier has more than `classes` labels with fewer than `per_class`
         rows each. The labels of two classes are not 0 and 1. More classes are configured than
-        occur.
+        occur. Error if, in XGBoost, the `label_lower_bound` of a row is above its
+        `label_upper_bound`.
 
     Stays quiet:
         Ranking, counts, custom objectives. Whole labels with unequal frequencies, such as counts
@@ -63,6 +64,7 @@ def objective_mismatch(
           for numbers.
         - Set the number of classes to the number of distinct labels, and number the labels from 0:
           `sklearn.preprocessing.LabelEncoder`.
+        - XGBoost: Swap the bounds of the labels: `set_float_info("label_lower_bound", lower)`.
 
     Example:
         xgboost.train({"objective": "reg:squarederror"}, classes_0_and_1)
@@ -76,6 +78,8 @@ def objective_mismatch(
         table, task = one.tables.get(""), one.began.task
         if table is None:
             raise NotEnoughData("the training data were not inspected")
+        if table.reversed_bounds:
+            return _reversed(one.began, table)
         if task not in ("two_classes", "classes", "regression"):
             raise NotApplicable(
                 f"{one.began.objective} is neither a classification nor a regression objective"
@@ -101,6 +105,18 @@ def objective_mismatch(
         )
 
     return judge_each(window, judge)
+
+
+def _reversed(began: BoostingBegan, table: TableSeen) -> Found:
+    return Found.of(
+        began,
+        f"in {table.reversed_bounds} of {table.rows} rows, `label_lower_bound` is above "
+        "`label_upper_bound`, so no prediction fits the label",
+        severity="error",
+        evidence={"reversed": table.reversed_bounds, "rows": table.rows, "fit": began.fit},
+        location=table.location or began.location,
+        fixes=(5,),
+    )
 
 
 def _numbers_that_are_classes(table: TableSeen, levels: int, even: float) -> str:

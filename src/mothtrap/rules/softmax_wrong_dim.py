@@ -13,6 +13,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 
+CTC = "ctc_loss"
+OVER_CLASSES = "Apply `log_softmax(..., dim=-1)`: `ctc_loss` takes (time, batch, classes)."
 REMOVED = "Remove the softmax from the model: `cross_entropy` applies softmax over the classes."
 
 
@@ -80,7 +82,7 @@ def softmax_wrong_dim(window: Window) -> Found | None:
             continue
         first = calls[0]
         size, expected = _wrong_size(first) or (0, 0)
-        labelled = first.operation in ("cross_entropy", "nll") and first.reduction is not None
+        labelled = first.operation == CTC or (_is_labelled(first) and first.reduction is not None)
         return Found.of(
             calls,
             f"the softmax before {first.operation} runs over an axis of size {size}, but the class "
@@ -94,16 +96,22 @@ def softmax_wrong_dim(window: Window) -> Found | None:
                 "prediction_shape": list(first.prediction_shape or ()),
             },
             location=chosen_at(first),
-            # If there are two softmaxes, the loss itself applies one.
-            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else (0, 1),
+            fixes=_fixes(first),
         )
     return None
+
+
+def _fixes(call: LossCall) -> tuple[str | int, ...]:
+    if call.operation == CTC:
+        return (OVER_CLASSES,)
+    # If there are two softmaxes, the loss itself applies one.
+    return (REMOVED,) if len(call.softmax_sizes) > 1 else (0, 1)
 
 
 def _wrong_size(call: LossCall) -> tuple[int, int] | None:
     """Return the sizes of a softmax axis and of the class axis, if they differ."""
     shape = call.prediction_shape or ()
-    if call.operation in ("cross_entropy", "nll") and call.reduction is not None:
+    if call.operation == CTC or (_is_labelled(call) and call.reduction is not None):
         expected = call.classes
     else:
         expected = shape[-1] if len(shape) == 2 else None
@@ -111,6 +119,10 @@ def _wrong_size(call: LossCall) -> tuple[int, int] | None:
         return None
     wrong = [size for size in call.softmax_sizes if size != expected]
     return (wrong[0], expected) if wrong else None
+
+
+def _is_labelled(call: LossCall) -> bool:
+    return call.operation in ("cross_entropy", "nll")
 
 
 def _is_square(call: LossCall) -> bool:

@@ -23,8 +23,9 @@ class TooGoodToBeTrue(Rule):
 
     What it detects:
         A column of a model's input table that alone determines the target: a copy, a scaled copy,
-        or one column per class. Or a class loss that falls from guessing to almost 0 within a
-        handful of steps.
+        or one column per class. Also a target of several numbers that are all copied from the
+        input, such as a forecast of values inside the window. Or a class loss that falls from
+        guessing to almost 0 within a handful of steps.
 
     Why it matters:
         The target, or a value computed from it, is among the features (data leakage). Scores are

@@ -23,8 +23,9 @@ class TrainModeInEvaluation(Rule):
 
     What it detects:
         Evaluations of a model during training in which its dropout or batch norm layers behave as
-        in training. With PyTorch, an evaluation is recognized even without `torch.no_grad()`: no
-        backward pass follows its forward passes.
+        in training. PyTorch: also modules whose `forward` reads `self.training` to call
+        `functional.dropout` or to update buffers. With PyTorch, an evaluation is recognized even
+        without `torch.no_grad()`: no backward pass follows its forward passes.
 
     Why it matters:
         The evaluation measures a different model: units are dropped at random, and each row is
@@ -44,11 +45,12 @@ class TrainModeInEvaluation(Rule):
         evaluations that far apart and nothing else is known.
 
     Stays quiet:
-        Models that run in evaluation mode in any evaluation, because the user then sets the mode on
-        purpose. Models that no optimizer holds (teachers, averaged copies). Models without dropout
-        or batch norm. The same input passed several times, as for Monte Carlo dropout. Forward
-        passes at nearly every step without a loss, because they are part of training (pseudo
-        labels, a generator's samples). In a GAN at most info when no loss was recorded.
+        Models that run in evaluation mode in any evaluation, or in a part of it, because the user
+        then sets the mode on purpose. Models that no optimizer holds (teachers, averaged copies).
+        Models without dropout or batch norm. The same input passed several times, as for Monte
+        Carlo dropout. Forward passes at nearly every step without a loss, because they are part of
+        training (pseudo labels, a generator's samples). In a GAN at most info when no loss was
+        recorded.
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
@@ -110,9 +112,9 @@ class TrainModeInEvaluation(Rule):
         ill = {
             name: phases
             for name, phases in by_module.items()
-            if all(p.trains and (p.dropouts or p.norms) for p in phases)
+            if all(p.trains and _active(p) for p in phases)
         }
-        if not ill and not any(p.dropouts or p.norms or not p.trains for p in _all(by_module)):
+        if not ill and not any(_active(p) or not p.trains for p in _all(by_module)):
             raise NotApplicable("no model that is evaluated has dropout or batch norms")
         found = [finding for phases in ill.values() if (finding := self._judge(window, phases))]
         if not found and all(name in ill and self._waits(by_module[name]) for name in by_module):
@@ -138,7 +140,7 @@ class TrainModeInEvaluation(Rule):
             last_step=last.step,
             count=len(phases),
             mode=Mode.EVAL.value,
-            layers=(first.module, *first.dropouts, *first.norms),
+            layers=(first.module, *first.dropouts, *first.norms, *first.updating),
             confidence="high" if severity is Severity.ERROR else "medium",
             message=(
                 f"{first.module_type} ran {forwards} times in {len(phases)} "
@@ -151,6 +153,7 @@ class TrainModeInEvaluation(Rule):
                 "losses": labelled,
                 "dropouts": list(first.dropouts),
                 "norms": list(first.norms),
+                "updating": list(first.updating),
             },
             location=first.location,
         )
@@ -195,7 +198,11 @@ class TrainModeInEvaluation(Rule):
 
 def _active(phase: EvaluationPhase) -> str:
     """Return the layers that behaved as in training, by kind: `dropout (3) and batch norm (1)`."""
-    kinds = (("dropout", phase.dropouts), ("batch norm", phase.norms))
+    kinds = (
+        ("dropout", phase.dropouts),
+        ("batch norm", phase.norms),
+        ("updates of buffers", phase.updating),
+    )
     return " and ".join(f"{kind} ({', '.join(paths[:3])})" for kind, paths in kinds if paths)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
@@ -28,12 +30,14 @@ class WeightGrowth(Rule):
 
     Fires:
         Warning when the norm of all weights together is `growth_ratio` times its first captured
-        value and rose by `still_rising` since the middle of the run, over `samples` samples or more
-        and at least `steps` steps.
+        value, or times the norm of a usual initialization if that is larger, and rose by
+        `still_rising` since the middle of the run, over `samples` samples or more and at least
+        `steps` steps.
 
     Stays quiet:
-        Weights that grow at first and then settle. Weights that started at 0. Vectors. The slow
-        growth of a classifier on separable data.
+        Weights that grow at first and then settle. Weights that started at 0, or far smaller than
+        a usual initialization, such as word vectors. Vectors. The slow growth of a classifier on
+        separable data.
 
     What to do:
         - Lower the learning rate, or clip the gradient norm.
@@ -77,6 +81,9 @@ class WeightGrowth(Rule):
             raise NotEnoughData(f"fewer than {self.steps} steps lie between the samples")
         half = int(np.searchsorted(steps_S, (steps_S[0] + steps_S[-1]) / 2))
         ratio = float(joint_S[-1] / joint_S[0])
+        usual = float(np.hypot.reduce([_usual_norm(tensor.shape) for tensor in sizes.tensors]))
+        if joint_S[-1] < self.growth_ratio * usual:
+            return []
         if ratio < self.growth_ratio or joint_S[-1] < self.still_rising * joint_S[half]:
             return []
         share_T = sizes.values_ST[-1] / sizes.values_ST[0]
@@ -102,3 +109,9 @@ class WeightGrowth(Rule):
             location=sizes.tensors[order[0]].location,
         )
         return [found]
+
+
+def _usual_norm(shape: tuple[int, ...]) -> float:
+    """Return the norm of a weight with the variance 2 / (inputs + outputs) of Glorot and Bengio."""
+    one, other = shape[0], math.prod(shape[1:])
+    return math.sqrt(2 * one * other / (one + other))

@@ -25,6 +25,7 @@ class TestJax(AdapterTests):
     replaced: ClassVar = (jax,)
     elsewhere: ClassVar = {
         "OneBatchUsed": "tests/adapters/jax/test_same_rows.py",
+        "UnreadEnds": "tests/adapters/jax/test_episode_ends.py",
         "SummedGradients": "tests/adapters/jax/test_accumulation.py",
     }
 

@@ -139,6 +139,30 @@ def test_tokens_labels_and_the_sight_of_an_attention_are_taken() -> None:
     assert patterns.found.chosen_from == [(2, 5, 3)]
 
 
+@pytest.mark.parametrize("indexes", [True, False])
+def test_labels_that_index_the_rows_are_taken(indexes: bool) -> None:
+    """As in `logits[arange(rows), labels]`; weights may be indexed in two axes, too."""
+    labels = np.arange(5) % 4
+    seen: list[Patterns] = []
+
+    def loss(w: Any, x: Any, labels: Any) -> Any:
+        logits = jax.nn.log_softmax(x @ w) if indexes else x @ w[w.shape[0] - 1 - labels % 3]
+        return -(logits[jnp.arange(5), labels] if indexes else w[labels % 3, labels]).mean()
+
+    def traced(*values: Any) -> None:
+        looker = Looker()
+        looker.patterns.differentiated(values[:1])
+        closed = jax.make_jaxpr(loss)(*values)
+        Evaluation(looker, loops=False, keeps_derivatives=True).run(
+            closed.jaxpr, closed.consts, values
+        )
+        seen.append(looker.patterns)
+
+    jax.make_jaxpr(traced)(W, X if indexes else np.ones((5, 5), np.float32), labels)
+    assert [one.shape for one in seen[0].chosen] == [(5,)] * indexes
+    assert seen[0].found.chosen_from == [(5, 4)] * indexes
+
+
 def test_the_name_of_a_function_with_its_own_derivative_is_known() -> None:
     closed = jax.make_jaxpr(lambda x: jnp.logaddexp(x, 0.0))(1.0)
     names = [

@@ -222,6 +222,25 @@ def test_trees_gains_and_tables_are_described() -> None:
     assert (shared.shared, shared.eval_rows) == (50, 150)
 
 
+@pytest.mark.parametrize("swapped", [True, False])
+def test_bounds_of_labels_are_compared(swapped: bool) -> None:
+    lower = np.abs(X[:, 0])
+    upper = np.where(Y == 1, np.inf, lower)
+
+    def train() -> None:
+        table = xgboost.DMatrix(X)
+        table.set_float_info("label_lower_bound", upper if swapped else lower)
+        table.set_float_info("label_upper_bound", lower if swapped else upper)
+        xgboost.train({"objective": "survival:aft"}, table, 2, **QUIET)
+
+    process, _ = watched(train)
+    [table] = of(process, TableSeen)
+    assert isinstance(table, TableSeen)
+    assert table.reversed_bounds == swapped * int((Y == 1).sum())
+    found = [one for one in process.findings() if one.code == "TRE907"]
+    assert [one.severity for one in found] == [Severity.ERROR] * swapped
+
+
 def test_tables_made_before_are_described_alike() -> None:
     rows = np.where(X[:, :4] > 2, np.nan, X[:, :4])
     rows[:, 1] = 0.0

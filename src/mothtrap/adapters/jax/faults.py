@@ -13,12 +13,17 @@ from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
+from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.functions import FunctionTraced
+from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.tracing.describe import episode_ends
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
-OF_CALLS: Final = (UpdateDropped, FunctionTraced)
+OF_CALLS: Final = (UpdateDropped, FunctionTraced, UnreadEnds, BootstrappedTargets)
+READ_AT: Final = 3
+"""Number of the call of a step function at which the source of the script is read."""
 REPORTED_AT: Final = (8, 32, 128, 512)
 """Consecutive calls with the same key, or the same weights, after which this is reported."""
 MANY_TRACES: Final = 4
@@ -103,6 +108,12 @@ class Faults:
         counts.calls += 1
         self._job.stood_ready(OF_CALLS)
         leaves = jax.tree_util.tree_leaves(inputs)
+        if counts.calls == READ_AT:
+            step = self._job.now.step
+            moves = episode_ends.bootstrapped(step, counts.calls)
+            for fact in (episode_ends.of_running_files(step), moves):
+                if fact is not None:
+                    self._job.fact(fact)
         self._look_at_weights(counts, layout, leaves)
         program = self._programs.get(traced)
         if program is not None:

@@ -193,7 +193,10 @@ class Patterns:
         """Record the tokens of an embedding, or the labels that select predictions."""
         if not self.has_gradient(taken_from) or getattr(indices, "ndim", 0) < 2:
             return
-        integers = indices.reshape(indices.shape[:-1])
+        if indices.shape[-1] > (2 if id(taken_from) in self._predicted else 1):
+            return
+        # In `scores[arange(n), labels]`, the last number of each index is the label.
+        integers = indices[..., -1]
         if id(taken_from) not in self._predicted:
             if taken_from.ndim == 2:
                 self.tokens.append(integers)

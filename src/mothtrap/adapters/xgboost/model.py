@@ -16,6 +16,8 @@ from mothtrap.tracing.boosting.models import Floats, Latest, Settings, Table
 from mothtrap.tracing.boosting.samples import MAX_CELLS
 
 LINEAR: Final = "gblinear"
+LOWER: Final = "label_lower_bound"
+UPPER: Final = "label_upper_bound"
 TASKS: Final = {
     "binary": "two_classes",
     "multi": "classes",
@@ -159,6 +161,7 @@ def _table(data: xgboost.DMatrix) -> Table:
         columns=columns,
         names=data.feature_names or (),
         labels=data.get_label,
+        bounds=lambda: (data.get_float_info(LOWER), data.get_float_info(UPPER)),
         weighted=data.get_weight().size > 0,
         missing_share=1.0 - data.num_nonmissing() / (rows * columns) if rows * columns else None,
         categorical=frozenset(n for n, kind in enumerate(data.feature_types or ()) if kind == "c"),

@@ -52,12 +52,13 @@ class EvaluationMetrics(Fact, frozen=True, kw_only=True, tag=True):
 class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     """Mode of a module of a trained model in one evaluation.
 
-    `forwards` is the number of forward passes. `trains`: it was in training mode. `dropouts` and
-    `norms` are paths of its dropouts and batch norms that behaved as in training, at most 8 of
-    each. `labelled`: losses were computed from targets after its first forward pass. `repeated`:
-    the same input was passed twice in a row. `number` counts the evaluations of the module from 0,
-    and `steps` the training steps since the previous evaluation. `output_shape` is the shape of its
-    only output; None if it has several.
+    `forwards` is the number of forward passes. `trains`: it was in training mode in all of them.
+    `dropouts` and `norms` are paths of its dropouts and batch norms that behaved as in training,
+    and `updating` those of other parts that then update buffers; at most 8 of each. `labelled`:
+    losses were computed from targets after its first forward pass. `repeated`: the same input was
+    passed twice in a row. `number` counts the evaluations of the module from 0, and `steps` the
+    training steps since the previous evaluation. `output_shape` is the shape of its only output;
+    None if it has several.
     """
 
     module: str
@@ -70,6 +71,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     repeated: bool = False
     dropouts: tuple[str, ...] = ()
     norms: tuple[str, ...] = ()
+    updating: tuple[str, ...] = ()
     output_shape: tuple[int, ...] | None = None
     location: str | None = None
 
@@ -147,10 +149,10 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     Reported at the first step and after each lasting change. `trains`: it is in training mode.
     `dropouts` and `norms` are paths of its dropouts (probability above 0) and batch norms (with
     their own statistics); `sleeping` lists the dropouts and batch norms that behave as in
-    evaluation, at most 8 of each. `rates` contains the drop rate of each of `dropouts`; empty in
-    older runs. `location` is the line that created the module. If the module is not in training
-    mode, it is the only line that calls `eval()`, or the line that calls the module without the
-    flag.
+    evaluation, at most 8 of each. `rates` contains the drop rate of each of `dropouts` whose rate
+    is known; empty in older runs. `location` is the line that created the module. If the module is
+    not in training mode, it is the only line that calls `eval()`, or the line that calls the module
+    without the flag.
     """
 
     module: str
@@ -160,6 +162,22 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     rates: tuple[DropoutRate, ...] = ()
     norms: tuple[str, ...] = ()
     sleeping: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class TeacherMode(Fact, frozen=True, kw_only=True, tag=True):
+    """A model that is not trained ran in training mode on the data of a trained model.
+
+    It did so in each of the first `steps` inspected steps. `dropouts` and `norms` are the paths of
+    its parts that behaved as in training, at most 8 of each. `location` is the line that created
+    the model. Reported once.
+    """
+
+    module: str
+    module_type: str
+    steps: int
+    dropouts: tuple[str, ...] = ()
+    norms: tuple[str, ...] = ()
     location: str | None = None
 
 

@@ -24,7 +24,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
 
     `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
     `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...),
-    `policy_gain` (an advantage times a ratio of probabilities).
+    `policy_gain` (an advantage times a ratio of probabilities), `ctc_loss`.
     `chain` lists the operations between the loss and the model, nearest first, without views and
     casts at the end, e.g. `("softmax", "linear")`; `()` if unknown. The shapes belong to the
     prediction, the target and the unreduced result; None = unknown. `classes` is the size of the
@@ -96,7 +96,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     are only tried if 0 and 1 do not fit. `sequences`: number and length of the sequences of tokens
     whose next tokens are the targets. `decoded`: of several token inputs, the last embedded input
     equals the targets at the same positions, so a decoder receives its own targets.
-    `telling_columns`: columns of the model's input, each of which alone reveals the target.
+    `telling_columns`: columns of the model's input, each of which alone reveals the target, or that
+    together contain some numbers of a target of several numbers.
     `columns`: number of columns of the input. `by_position`: an example has several labels: the
     output of the model has more axes than the prediction passed to the loss. `confusion`: labels
     (rows) against predicted classes, row by row, for at most 20 classes; empty for tokens.
@@ -301,4 +302,27 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     zero: int = 0
     unweighted: int = 0
     added: int = 0
+    location: str | None = None
+
+
+class UnreadEnds(Fact, frozen=True, kw_only=True, tag=True):
+    """A function receives the ends of episodes as `name`, discounts values, and never reads them.
+
+    `location` is the line that discounts a value. Reported once.
+    """
+
+    name: str
+    location: str | None = None
+
+
+class OneSidedPairs(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss of log-sigmoids only raises the scores of pairs, or only lowers them.
+
+    It did so in each of `looks` inspected backward passes of a line. `terms` is the number of its
+    log-sigmoids, `together`: it raises the scores. `location` is the line of the loss.
+    """
+
+    looks: int
+    terms: int
+    together: bool
     location: str | None = None

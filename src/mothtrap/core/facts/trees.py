@@ -109,8 +109,9 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     contains the number of rows of each class 0, 1 ...; `label_mean`, `label_std`, `label_min` and
     `label_max` describe finite labels; `label_distinct` is the number of distinct labels if all are
     whole numbers, otherwise None; `value_counts` contains the number of rows of at most 20 values,
-    in ascending order; `label_nearest` is the smallest distance of a label from 0. `weighted`: rows
-    or classes have weights.
+    in ascending order; `label_nearest` is the smallest distance of a label from 0. If labels are
+    ranges, `reversed_bounds` is the number of rows whose lower bound is above the upper bound.
+    `weighted`: rows or classes have weights.
     """
 
     fit: str
@@ -128,6 +129,7 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     label_distinct: int | None = None
     value_counts: tuple[int, ...] = ()
     label_nearest: float | None = None
+    reversed_bounds: int = 0
     weighted: bool = False
     location: str | None = None
 

@@ -26,6 +26,7 @@ class Table:
         columns: columns of the table.
         names: names of the columns.
         labels: returns the labels of all rows; None = unknown.
+        bounds: returns the lower and the upper bounds of all labels, if the labels are ranges.
         weighted: rows have weights.
         missing_share: share of cells without a value; None = unknown.
         categorical: numbers of the categorical columns.
@@ -36,6 +37,7 @@ class Table:
     columns: int
     names: Sequence[str] = ()
     labels: Callable[[], Any] = lambda: None
+    bounds: Callable[[], tuple[Any, Any]] = lambda: ((), ())
     weighted: bool = False
     missing_share: float | None = None
     categorical: frozenset[int] = frozenset()
@@ -49,6 +51,11 @@ class Table:
         if label_R.ndim != 1 or label_R.dtype.kind not in "fiub":
             return None
         return label_R.astype(np.float64)
+
+    def reversed_bounds(self) -> int:
+        """Return the number of rows whose lower bound is above the upper bound."""
+        lower_R, upper_R = map(np.asarray, self.bounds())
+        return int((lower_R > upper_R).sum()) if lower_R.shape == upper_R.shape else 0
 
     def column_names(self) -> Sequence[str]:
         """Return the names of all columns, in order."""

@@ -85,6 +85,7 @@ def describe(
         label_distinct=len(value_counts) if whole else None,
         value_counts=tuple(value_counts.tolist()) if few else (),
         label_nearest=float(np.abs(finite_R).min()) if known else None,
+        reversed_bounds=table.reversed_bounds(),
         weighted=scaled or table.weighted,
         location=place or None,
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.tracing.describe import next_tokens
+from mothtrap.tracing.describe.copied_targets import copied_places
 from mothtrap.tracing.describe.loss_numbers import (
     MAX_TARGETS,
     TOLERANCE,
@@ -57,6 +58,8 @@ def sample(
     finite = target.astype(np.float64)
     finite = finite[np.isfinite(finite)]
     telling = _telling_columns(inputs, called) if columns else None
+    if columns and telling is None:
+        telling = copied_places(inputs, called.target)
     tokens = [*inputs, *decoder] if called.operation == "cross_entropy" else ()
     offsets, decoded = next_tokens.compared(tokens, called.target, called.classes)
     confusion = _confusion(called)

@@ -182,6 +182,47 @@ def test_how_the_model_ran_is_told() -> None:
     assert (second.trains, second.dropouts, second.labelled) == (False, (), 0)
 
 
+class OwnNorm(nn.Module):
+    """Normalizes by the batch, and drops values by a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 4), nn.Linear(4, 3)
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(x)
+        if self.training:
+            self.mean.copy_(hidden.detach().mean(0))
+        hidden = functional.dropout(hidden - self.mean, 0.5, training=self.training)
+        return self.last(hidden)
+
+
+def test_parts_that_read_the_mode_themselves_are_told() -> None:
+    model = OwnNorm()
+    with watched() as seen:
+        for mode in (True, False):
+            train(model.train(), sgd(model), steps=2)
+            model.train(mode)
+            with torch.no_grad():
+                functional.cross_entropy(model(batch()[0]), batch()[1])
+    first, second = phases(seen)
+    assert (first.trains, first.dropouts, first.updating) == (True, ("OwnNorm",), ("OwnNorm",))
+    assert (second.trains, second.dropouts, second.updating) == (False, (), ())
+
+
+def test_averages_that_are_estimated_before_an_evaluation_are_no_mistake() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    with watched() as seen:
+        train(model, sgd(model), steps=2)
+        with torch.no_grad():
+            model(batch(rows=20)[0])  # for its running statistics
+            model.eval()
+            functional.cross_entropy(model(batch()[0]), batch()[1])
+    [phase] = phases(seen)
+    assert (phase.forwards, phase.trains) == (2, False)
+
+
 def test_the_same_input_given_again_is_noted() -> None:
     model = classifier()
     x, _ = batch()

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.forward import modes
+from mothtrap.adapters.torch.job import forward_uses
 from mothtrap.adapters.torch.job.dropouts import is_dropout
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 
@@ -74,6 +75,47 @@ def test_an_evaluation_with_a_graph_in_the_same_step_does_not_count() -> None:
             model.train()
             train(model, optimizer, steps=1)
     assert [one.trains for one in told(seen)] == [True]
+
+
+class WithScores(nn.Module):
+    """Has a second way through its parts, which is no forward pass of the whole model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop, self.last = nn.Dropout(0.5), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.drop(x))
+
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.drop(x)).softmax(-1)
+
+
+def test_parts_that_are_called_in_an_evaluation_with_a_graph_do_not_train() -> None:
+    model = WithScores()
+    optimizer = sgd(model)
+    with watched() as seen:
+        train(model, optimizer, steps=4)
+        model.eval()
+        for _ in range(3):
+            model.scores(model.last.weight.sum() * batch()[0])
+        model.train()
+        train(model, optimizer, steps=modes.LASTING_STEPS + 3)
+    assert [(one.module, one.trains) for one in told(seen)] == [("WithScores", True)]
+
+
+def test_many_calls_of_parts_in_an_evaluation_do_not_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward_uses, "MAX_USES", 4)
+    model = WithScores()
+    optimizer = sgd(model)
+    with watched() as seen:
+        for _ in range(2):
+            train(model.train(), optimizer, steps=4)
+            model.eval()
+            for _ in range(8):
+                model.scores(model.last.weight.sum() * batch()[0])
+        train(model.train(), optimizer, steps=modes.LASTING_STEPS + 3)
+    assert [(one.module, one.trains) for one in told(seen)] == [("WithScores", True)]
 
 
 def test_frozen_batch_norms_are_named() -> None:

@@ -167,6 +167,17 @@ def test_softmax_is_seen_through_the_casts_of_autocast() -> None:
     assert only(loss).chain[0] == "softmax"
 
 
+@pytest.mark.parametrize(("dim", "size"), [(2, 3), (1, 4), (0, 6)])
+def test_the_axis_of_a_ctc_loss_is_read(dim: int, size: int) -> None:
+    logits_TNC = nn.Linear(6, 3)(torch.randn(6, 4, 6))
+    probabilities_TNC = functional.log_softmax(logits_TNC, dim=dim)
+    lengths = torch.full((4,), 6), torch.full((4,), 2)
+    targets = torch.tensor([1, 2] * 4)
+    term = only(functional.ctc_loss(probabilities_TNC, targets, *lengths, reduction="sum") / 4)
+    assert (term.operation, term.classes, term.softmax_sizes) == ("ctc_loss", 3, (size,))
+    assert term.chain == ("log_softmax", "linear")
+
+
 def test_probabilities_given_to_nll_are_told_from_log_probabilities(logits: Tensor) -> None:
     wrong = only(functional.nll_loss(logits.softmax(dim=1), LABELS))
     assert (wrong.operation, wrong.chain[0], wrong.classes) == ("nll", "softmax", 3)

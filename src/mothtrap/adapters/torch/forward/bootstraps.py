@@ -15,6 +15,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from mothtrap.adapters.torch.forward.equal_states import EqualStateObserver
 from mothtrap.adapters.torch.forward.equal_views import EqualViewObserver
+from mothtrap.adapters.torch.forward.teacher_modes import TeacherModes
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.tracing.jobs.identity import ByIdentity
 
@@ -40,6 +41,7 @@ class BootstrapObserver:
     Attributes:
         states: compares the data of predictions with those of the targets.
         views: compares the data of two predictions.
+        teachers: the modes of models that teach another one.
     """
 
     def __init__(self, job: Job) -> None:
@@ -49,6 +51,7 @@ class BootstrapObserver:
         self._ran: nn.Module | None = None
         self._steps = self._with = 0
         self.states, self.views = EqualStateObserver(job), EqualViewObserver(job)
+        self.teachers = TeacherModes(job)
         self._looks = True
 
     def root_called(
@@ -57,6 +60,9 @@ class BootstrapObserver:
         """Handle a model call; `owned`: an optimizer has the model, `trains`: with a graph."""
         if self.views.looks and owned and trains:
             self.views.called(module, given)
+        if self.teachers.looks and (owned or not self._trained or not self.is_copy(module)):
+            teaches = not owned or not any(p.requires_grad for p in module.parameters())
+            self.teachers.called(module, given, teaches=teaches)
         if not self._looks:
             return
         if owned and trains:

@@ -65,6 +65,8 @@ class _Ran:
     trains: bool = False
     dropouts: tuple[str, ...] = ()
     norms: tuple[str, ...] = ()
+    updating: tuple[str, ...] = ()
+    evaluates: bool = False
     location: str | None = None
     forwards: int = 0
     labelled: int = 0
@@ -291,11 +293,13 @@ class EvaluationObserver:
         place: str | None,
     ) -> None:
         """Count a forward; `given` is its first input and the version of that input."""
+        ran.evaluates = ran.evaluates or not trains
         if trains and not ran.trains:
             ran.trains = True
             if ran.told:
                 ran.location = place or frames.user_location()
-                ran.dropouts, ran.norms = active_in_training(module, self._job.book)
+                active = active_in_training(module, self._job.book)
+                ran.dropouts, ran.norms, ran.updating = active
         ran.forwards += 1
         if given is None:
             return
@@ -319,13 +323,14 @@ class EvaluationObserver:
                 module=ran.name,
                 module_type=ran.kind,
                 forwards=ran.forwards,
-                trains=ran.trains,
+                trains=ran.trains and not ran.evaluates,
                 number=number,
                 steps=since,
                 labelled=ran.labelled,
                 repeated=ran.repeated,
                 dropouts=ran.dropouts[:MAX_PATHS],
                 norms=ran.norms[:MAX_PATHS],
+                updating=ran.updating[:MAX_PATHS],
                 output_shape=ran.output_shape,
                 location=ran.location,
             )

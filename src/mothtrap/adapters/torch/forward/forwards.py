@@ -403,7 +403,7 @@ class ForwardObserver:
             self.evaluations.rows.returned(tensors)
         in_segment = self._trains and not torch.is_grad_enabled()
         if self._root_owned and trains:
-            self._job.contain_part("modes", self.modes.trained, module, self.retained)
+            self._job.contain_part("modes", self.modes.trained, module, self.retained, self._use)
         evaluates = self.evaluations.in_doubt or not self._trains
         if self._root_owned and evaluates and asked is not Mode.PREDICT:
             self.evaluations.root_returned(module, tensors)

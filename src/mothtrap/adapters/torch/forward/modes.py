@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from mothtrap.adapters.torch.job.dropouts import is_dropout, share_dropped
 from mothtrap.adapters.torch.job.naming import class_name
+from mothtrap.adapters.torch.job.own_modes import updates_buffers
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.tracing.describe.norm_samples import NormSamples
@@ -19,6 +20,7 @@ from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.naming import NameBook
     from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
@@ -37,12 +39,17 @@ def is_batch_norm(module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and module.running_mean is not None
 
 
-def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths]:
-    """Return the paths of dropouts and batch norms in a module that are in training mode."""
+def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths, Paths]:
+    """Return the parts of a module that are in training mode.
+
+    Returns:
+        The paths of dropouts, of batch norms, and of other parts that then update buffers.
+    """
     parts = [part for part in module.modules() if part.training]
     return (
         tuple(book.module_name(part) for part in parts if is_dropout(part)),
         tuple(book.module_name(part) for part in parts if is_batch_norm(part)),
+        tuple(book.module_name(part) for part in parts if updates_buffers(part)),
     )
 
 
@@ -64,20 +71,38 @@ class _Samples:
     module: weakref.ref[nn.Module] | None = None
 
 
+@dataclass(slots=True)
+class _Ran:
+    """A module that ran in the step in progress; `use` is its latest use in evaluation mode."""
+
+    module: weakref.ref[nn.Module]
+    trains: bool
+    sleeping: Paths
+    mode: _Mode
+    samples: _Samples
+    use: Use | None = None
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether no backward pass went through the module, so it only ran in an evaluation."""
+        return not self.trains and self.use is not None and not self.use.is_reached
+
+
 class ModeObserver:
     """Records the training mode of every module that user code calls."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._ran: dict[int, tuple[weakref.ref[nn.Module], bool, Paths, _Mode, _Samples]] = {}
+        self._ran: dict[int, _Ran] = {}
         self._known: ByIdentity[nn.Module, tuple[_Mode, _Samples]] = ByIdentity()
 
-    def trained(self, module: nn.Module, retained: RetainedOutputs) -> None:
+    def trained(self, module: nn.Module, retained: RetainedOutputs, use: Use | None = None) -> None:
         """Handle a forward pass that returned values with a graph.
 
         Args:
             module: module that the user called, with parameters in an optimizer.
             retained: outputs of the modules in it.
+            use: tells whether a backward pass goes through the outputs; None if it is unknown.
         """
         number, trains = id(module), module.training
         known = self._known.get(module)
@@ -86,10 +111,12 @@ class ModeObserver:
         mode, samples = known
         ran = self._ran.get(number)
         # An evaluation without no_grad looks like this, too, so the training mode decides.
-        if ran is None or (trains and not ran[1]):
+        if ran is None or (trains and not ran.trains):
             # Read now, because the script may set the model to evaluation before the step is over.
             sleeping = self._sleeping(module) if mode.told != trains else ()
-            self._ran[number] = weakref.ref(module), trains, sleeping, mode, samples
+            self._ran[number] = _Ran(weakref.ref(module), trains, sleeping, mode, samples, use)
+        elif not ran.trains:
+            ran.use = use
         samples.forwards += 1
         first = samples.forwards <= SAMPLES_FIRST
         if first or (samples.seen.looked_at and samples.forwards % SAMPLES_EVERY == 0):
@@ -100,13 +127,13 @@ class ModeObserver:
         ran, self._ran = self._ran, {}
         if closed.skipped:
             return
-        for reference, trains, sleeping, mode, samples in ran.values():
-            if trains == mode.told:
-                mode.steps = 0
-            elif (module := reference()) is not None:
-                self._judge(module, mode, trains, closed.step, sleeping)
-            if samples.seen.is_due:
-                self._report_samples(samples, closed.step)
+        for one in ran.values():
+            if one.trains == one.mode.told:
+                one.mode.steps = 0
+            elif (module := one.module()) is not None and not one.is_evaluation:
+                self._judge(module, one.mode, one.trains, closed.step, one.sleeping)
+            if one.samples.seen.is_due:
+                self._report_samples(one.samples, closed.step)
 
     def _sleeping(self, module: nn.Module) -> Paths:
         parts = [part for part in module.modules() if not part.training]
@@ -119,7 +146,9 @@ class ModeObserver:
         if not mode.steps:
             mode.since = step
         mode.steps += 1
-        if mode.told is None or mode.steps >= LASTING_STEPS:
+        # A part that is first called later, in evaluation mode, may only be called in evaluations.
+        is_first = mode.told is None and (trains or not step)
+        if is_first or mode.steps >= LASTING_STEPS:
             mode.told, mode.steps = trains, 0
             self._report_mode(module, trains, mode.since, sleeping)
 
@@ -142,6 +171,7 @@ class ModeObserver:
                 rates=tuple(
                     DropoutRate(name=name, rate=share_dropped(part), location=book.location(part))
                     for name, part in zip(named[0], dropouts, strict=False)
+                    if share_dropped(part)
                 ),
                 norms=named[1],
                 sleeping=sleeping,

@@ -23,6 +23,7 @@ from mothtrap.core.facts.evaluations import (
     LossRowsShared,
     NormAverages,
     NormBatches,
+    TeacherMode,
     TrainingMode,
 )
 from mothtrap.core.facts.layers import (
@@ -42,11 +43,13 @@ from mothtrap.core.facts.losses import (
     LossCall,
     MarginLoss,
     MixedAxes,
+    OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
     TokenShares,
     TrainedTarget,
+    UnreadEnds,
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
@@ -76,7 +79,7 @@ OF_FORWARDS: Final = frozenset(
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
-        *(EqualViews, LossRowsShared),
+        *(EqualViews, LossRowsShared, TeacherMode),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(
             AttentionAxis,
@@ -101,7 +104,8 @@ OF_BACKWARDS: Final = frozenset(
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, RestoredNothing, TrainedTarget, UpdateDropped),
+        *(DetachedTerm, OneSidedPairs, RestoredNothing, TrainedTarget, UnreadEnds),
+        UpdateDropped,
     )
 )
 """Facts that require an optimizer step, or an update by hand."""

@@ -28,6 +28,7 @@ from mothtrap.core.facts.evaluations import (
     LossRowsShared,
     NormAverages,
     NormBatches,
+    TeacherMode,
     TrainingMode,
 )
 from mothtrap.core.facts.failures import ScriptFailed
@@ -52,11 +53,13 @@ from mothtrap.core.facts.losses import (
     LossSeries,
     MarginLoss,
     MixedAxes,
+    OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
     TokenShares,
     TrainedTarget,
+    UnreadEnds,
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
@@ -134,17 +137,19 @@ IN_EACH_STEP: Final = (
 """Facts that are searched for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    *(EqualStates, EqualViews),
+    *(EqualStates, EqualViews, TeacherMode),
     *(
         DetachedTerm,
         LossCall,
         MixedAxes,
         PolicyEntropy,
         PolicyLoss,
+        OneSidedPairs,
         OverlapAdded,
         MarginLoss,
         TokenShares,
         TrainedTarget,
+        UnreadEnds,
         HalfPrecision,
         OptimizerFacts,
         RoundedUpdates,

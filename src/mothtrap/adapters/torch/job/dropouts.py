@@ -5,14 +5,16 @@ from __future__ import annotations
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from mothtrap.adapters.torch.job.own_modes import drops_values
+
 
 def is_dropout(module: nn.Module) -> bool:
     """Return whether a module would drop values in training."""
-    return share_dropped(module) > 0
+    return share_dropped(module) > 0 or drops_values(module)
 
 
 def share_dropped(module: nn.Module) -> float:
-    """Return the share of values that a module drops in training."""
+    """Return the share of values that a module drops in training; 0 also if it is unknown."""
     if isinstance(module, _DropoutNd):
         return float(module.p)
     if isinstance(module, nn.MultiheadAttention):

@@ -259,6 +259,8 @@ def _term(node: Node) -> LossTerm | None:
     name = operation(node)
     if name.startswith("nll_loss"):
         return _class_loss(node)
+    if name.endswith("ctc_loss"):
+        return _ctc_loss(node)
     if name == "log_softmax":  # soft targets, or a hand-written cross entropy
         return _log_softmax_loss(node, node)
     if name in _BINARY or name in _ELEMENTWISE:
@@ -315,6 +317,23 @@ def _class_loss(node: Node) -> LossTerm:
         classes=shape[1] if shape is not None and len(shape) > 1 else None,
         node=node,
         reduction=_reduction(node),
+        softmax_sizes=_softmax_sizes(prediction),
+        source=prediction,
+    )
+
+
+def _ctc_loss(node: Node) -> LossTerm:
+    """Return the loss of log-probabilities of shape (time, batch, classes)."""
+    prediction = through_views(next(_children(node), None))
+    shape = output_shape(prediction) if prediction is not None else None
+    return LossTerm(
+        operation="ctc_loss",
+        chain=chain(prediction),
+        prediction_shape=shape,
+        target_shape=None,
+        result_shape=None,
+        classes=shape[-1] if shape else None,
+        node=node,
         softmax_sizes=_softmax_sizes(prediction),
         source=prediction,
     )

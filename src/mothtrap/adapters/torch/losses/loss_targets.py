@@ -27,6 +27,7 @@ from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.describe import next_tokens
+from mothtrap.tracing.describe.copied_targets import COMPARED_ROWS, copied_places
 from mothtrap.tracing.describe.loss_numbers import MAX_TARGETS, TOLERANCE
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
 from mothtrap.tracing.describe.target_samples import MAX_CONFUSED, RANGES, surest
@@ -241,8 +242,15 @@ def _telling_columns(
     tables = (x for x in inputs if x.is_floating_point() and is_table(x.shape, target.numel()))
     table = next(tables, None)
     if table is None:
-        return None
+        floats = [as_array(_some_rows(x)) for x in inputs if x.is_floating_point() and x.ndim > 1]
+        return copied_places(floats, as_array(_some_rows(target))) if floats else None
     return telling_columns([_first_rows(table)], _first_rows(target.reshape(-1)))
+
+
+def _some_rows(values: torch.Tensor) -> torch.Tensor:
+    """Return the rows on the host that are compared with a target of several numbers."""
+    rows = values[:COMPARED_ROWS] if values.ndim else values
+    return rows.detach().to("cpu", torch.float32 if values.is_floating_point() else values.dtype)
 
 
 def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:

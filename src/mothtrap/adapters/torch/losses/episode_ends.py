@@ -1,0 +1,31 @@
+"""Find ends of episodes that the script receives, but never reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mothtrap.tracing.describe import episode_ends
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+LOOK_AT = 3
+"""Number of the backward pass at which the source is read."""
+
+
+class EpisodeEndObserver:
+    """Reads the source of the running functions once."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._backwards = 0
+
+    def loss_began(self, _: BackwardRoot) -> None:
+        """Read the source if due."""
+        self._backwards += 1
+        if self._backwards != LOOK_AT:
+            return
+        found = episode_ends.of_running_files(self._job.grouper.step)
+        if found is not None:
+            self._job.recorder.notes.observe(found)

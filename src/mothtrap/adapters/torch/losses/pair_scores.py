@@ -1,0 +1,117 @@
+"""Losses of pairs, such as word2vec's: log-sigmoids of the products of two vectors."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.core.facts.losses import OneSidedPairs
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+MAX_SIGNS = 4
+"""Maximum number of views and sign changes between a sigmoid and its product. Chosen by hand."""
+PRODUCTS = frozenset({"linear", "sum", "dot"})
+"""Operations that end the score of a pair; a matrix product is called linear."""
+
+
+@dataclass(slots=True)
+class _Line(Line):
+    """Backward passes of one line, and the number of inspected ones with one sign only."""
+
+    together: int = 0
+    apart: int = 0
+
+
+class PairScoreObserver:
+    """Detects a loss that pulls all pairs together, or pushes all of them apart."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lines = LineLooks(_Line)
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Inspect the graph of a loss if due."""
+        line = self._lines.due(loss)
+        if line is None or loss.root.grad_fn is None:
+            return
+        line.looks += 1
+        signs = list(_signs(loss.root.grad_fn))
+        line.together += len(signs) > 1 and set(signs) == {True}
+        line.apart += len(signs) > 1 and set(signs) == {False}
+        if line.is_complete and line.looks in (line.together, line.apart):
+            self._job.recorder.notes.observe(
+                OneSidedPairs(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    terms=len(signs),
+                    together=bool(line.together),
+                    location=loss.place,
+                )
+            )
+
+
+def _signs(root: Node) -> Iterator[bool | None]:
+    """Yield whether each term of a loss raises the score of its pairs; None for another term."""
+    waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
+    seen = {root}
+    while waiting and len(seen) <= graph.MAX_HEAD_NODES:
+        node, negated = waiting.popleft()
+        score = _score(node)
+        if score is not None:
+            raised = _raised(score)
+            yield None if negated is None or raised is None else raised is negated
+            continue
+        if node is not root and graph.through_views(node) is node and not graph.is_arithmetic(node):
+            yield None
+            continue
+        for place, (child, _) in enumerate(node.next_functions):
+            if child is not None and child not in seen:
+                seen.add(child)
+                waiting.append((child, graph.sign_through(negated, operation(node), place)))
+
+
+def _score(node: Node) -> Node | None:
+    """Return the input of a log-sigmoid."""
+    name = operation(node)
+    if name.startswith("log_sigmoid"):
+        return node.next_functions[0][0]
+    behind = graph.through_views(node.next_functions[0][0]) if name == "log" else None
+    if behind is None or operation(behind) != "sigmoid":
+        return None
+    return behind.next_functions[0][0]
+
+
+def _raised(score: Node | None) -> bool | None:
+    """Return whether a score is the product of two vectors, and False if it is its negative."""
+    raised = True
+    for _ in range(MAX_SIGNS):
+        score = graph.through_views(score)
+        name = operation(score) if score is not None else ""
+        if name in PRODUCTS:
+            break
+        if name != "neg" or score is None:
+            return None
+        raised, score = not raised, score.next_functions[0][0]
+    else:
+        return None
+    for factor in _factors(score):
+        raised ^= operation(factor) == "neg"
+    return raised
+
+
+def _factors(product: Node) -> Iterator[Node]:
+    """Yield the two vectors of a product, without views."""
+    if operation(product) == "sum":
+        product = graph.through_views(product.next_functions[0][0])
+    for child, _ in product.next_functions if product is not None else ():
+        factor = graph.through_views(child)
+        if factor is not None:
+            yield factor

@@ -1,0 +1,72 @@
+"""DAT529: values after the end of an episode count in the targets."""
+
+from __future__ import annotations
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@frozen
+class EpisodeEndsIgnored(Rule):
+    """Values after the end of an episode count in the targets.
+
+    What it detects:
+        A function of the script that computes `reward + gamma * value`, and receives the ends of
+        episodes (`done`, `terminated`), but never reads them.
+
+    Why it matters:
+        After the last step of an episode nothing follows, so the value of the next state is 0.
+        Without the ends, the target adds the value of a state that is never reached. Failures look
+        as good as successes, and the values grow.
+
+    Fires:
+        Info if the source shows this when the script trains.
+
+    Stays quiet:
+        Functions that get no ends, and files in which such a function reads ends or a mask.
+
+    What to do:
+        - Multiply the value of the next state by 0 at the end of an episode:
+          `reward + gamma * (1 - done) * value`.
+        - Ignore this if episodes only end because of a time limit.
+
+    Example:
+        target = reward + gamma * q_target(after).max(1).values
+        target = reward + gamma * (1 - done) * q_target(after).max(1).values
+
+    References:
+        Sutton, Barto 2018, Reinforcement Learning, section 6.1,
+        http://incompleteideas.net/book/the-book-2nd.html
+    """
+
+    code = "DAT529"
+    title = "ends of episodes are not used"
+    needs = (Need(facts=(UnreadEnds,)),)
+
+    steps: int = threshold(8, unit="steps", source="chosen by hand: the source is read early")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check what the source shows."""
+        if window.total_steps < self.steps:
+            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
+        return [self._finding(window, one) for one in list(window.seen(UnreadEnds))[:1]]
+
+    def _finding(self, window: Window, one: UnreadEnds) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.INFO,
+            step=0,
+            last_step=window.last_step,
+            message=(
+                f"the function at {one.location} discounts the value of the next state, and gets "
+                f"the ends of episodes as `{one.name}`, but never reads `{one.name}`"
+            ),
+            evidence={"name": one.name},
+            location=one.location,
+        )

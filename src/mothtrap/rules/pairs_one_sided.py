@@ -1,0 +1,75 @@
+"""LOS425: a loss of pairs only pulls them together."""
+
+from __future__ import annotations
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import OneSidedPairs
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@frozen
+class PairsOneSided(Rule):
+    """A loss of pairs only pulls them together, or only pushes them apart.
+
+    What it detects:
+        A loss that consists of log-sigmoids of scores, each the product of two vectors, as in
+        word2vec. All scores have the same sign, although the loss has several terms.
+
+    Why it matters:
+        One term is meant for pairs that belong together, and the other one for drawn pairs. If both
+        have the same sign, equal vectors for everything are perfect: the loss falls to almost 0,
+        and the vectors say nothing.
+
+    Fires:
+        Info when this is true in all of `looks` inspected backward passes.
+
+    Stays quiet:
+        For a single term. For losses with any other term, and for differences of two scores, as in
+        ranking.
+
+    What to do:
+        - Change the sign of the scores of drawn pairs: `logsigmoid(-negative_scores)`.
+
+    Example:
+        loss = -(logsigmoid(score(word, near)) + logsigmoid(score(word, drawn))).mean()
+        loss = -(logsigmoid(score(word, near)) + logsigmoid(-score(word, drawn))).mean()
+
+    References:
+        Mikolov et al. 2013, Distributed representations of words and phrases, equation 4,
+        https://arxiv.org/abs/1310.4546
+    """
+
+    code = "LOS425"
+    title = "pairs are only pulled together"
+    needs = (Need(facts=(OneSidedPairs,)),)
+    explains = ("too_good_to_be_true", "weight_growth", "overtraining", "constant_output")
+
+    looks: int = threshold(4, unit="backward passes", source="as in LOS416")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check the losses of pairs."""
+        if window.total_steps < self.looks:
+            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
+        seen = [one for one in window.seen(OneSidedPairs) if one.looks >= self.looks]
+        return [self._finding(window, one) for one in seen[:1]]
+
+    def _finding(self, window: Window, one: OneSidedPairs) -> Finding:
+        goal = "pulls pairs together" if one.together else "pushes pairs apart"
+        return self.finding(
+            window,
+            severity=Severity.INFO,
+            step=0,
+            last_step=one.step,
+            count=one.looks,
+            message=(
+                f"all {one.terms} terms of the loss have the same sign in {one.looks} of "
+                f"{one.looks} backward passes (limit {self.looks}): the loss only {goal}"
+            ),
+            evidence={"looks": one.looks, "limit": self.looks, "terms": one.terms},
+            location=one.location,
+        )
