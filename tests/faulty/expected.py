@@ -74,6 +74,7 @@ PLANTED = (
     exactly("detached_term", "LOS415", 0, severity="warning"),
     exactly("trained_target", "LOS416", 0, severity="warning"),
     exactly("mixed_axes", "STR724", 0, severity="warning"),
+    exactly("rows_not_drawn_again", "DAT528", 0, layer="Sequential", severity="warning"),
     exactly("evaluation_labels_trained", "DAT522", 0, layer="Net", severity="warning"),
     exactly("restore_without_effect", "RUN909", 60, severity="warning"),
     Planted("posterior_collapse", "LOS417", 50, 140, layer="Autoencoder", severity="warning"),
