@@ -73,6 +73,7 @@ PLANTED = (
     near("rate_rises_again", "OPT621", 8, severity="warning"),
     exactly("schedule_at_wrong_pace", "OPT614", 0, severity="warning"),
     exactly("detached_term", "LOS415", 0, severity="warning"),
+    exactly("similarity_alone", "LOS424", 0, severity="warning"),
     exactly("trained_target", "LOS416", 0, severity="warning"),
     exactly("mixed_axes", "STR724", 0, severity="warning"),
     exactly("rows_not_drawn_again", "DAT528", 0, layer="Sequential", severity="warning"),

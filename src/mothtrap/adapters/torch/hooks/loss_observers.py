@@ -11,6 +11,7 @@ from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
+from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
@@ -22,6 +23,7 @@ from mothtrap.core.facts.losses import (
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
+    SimilarityLoss,
     TrainedTarget,
 )
 
@@ -53,6 +55,7 @@ def add_loss_observers(
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
+    observers.add("loss terms", lambda: SimilarityObserver(job), SimilarityLoss)
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)

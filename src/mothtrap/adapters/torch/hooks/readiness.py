@@ -45,6 +45,7 @@ from mothtrap.core.facts.losses import (
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
+    SimilarityLoss,
     TokenShares,
     TrainedTarget,
 )
@@ -101,7 +102,7 @@ OF_BACKWARDS: Final = frozenset(
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, RestoredNothing, TrainedTarget, UpdateDropped),
+        *(DetachedTerm, RestoredNothing, SimilarityLoss, TrainedTarget, UpdateDropped),
     )
 )
 """Facts that require an optimizer step, or an update by hand."""

@@ -56,6 +56,7 @@ from mothtrap.core.facts.losses import (
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
+    SimilarityLoss,
     TokenShares,
     TrainedTarget,
 )
@@ -144,6 +145,7 @@ IN_FULL_STEPS: Final = (
         PolicyLoss,
         OverlapAdded,
         MarginLoss,
+        SimilarityLoss,
         TokenShares,
         TrainedTarget,
         HalfPrecision,
