@@ -1,4 +1,4 @@
-"""CPU time of a step of Lightning and of Hugging Face's Trainer, under mothtrap and plainly.
+"""CPU time that watching adds to a step of Lightning, of Hugging Face's Trainer, and of a loop.
 
 Each way trains the same network in separate processes, in turns; a ratio compares two processes of
 one round. The first steps are not counted, because mothtrap observes them in full.
@@ -20,7 +20,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-TRAINERS = ("lightning", "transformers")
 WARM_UP = 50
 """Steps that are not counted."""
 ROWS = 64
@@ -59,6 +58,21 @@ def rows(steps: int, width: int) -> tuple[Any, Any]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     return torch.randn(steps * ROWS, width), torch.randint(0, 10, (steps * ROWS,))
+
+
+def by_loop(steps: int, width: int) -> float:
+    """Train with a loop of PyTorch; return the mean CPU time of a step, in milliseconds."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    net, clock = network(width), Clock()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
+    for x, y in DataLoader(TensorDataset(*rows(steps, width)), ROWS):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        clock.step()
+    return clock.mean_ms()
 
 
 def by_lightning(steps: int, width: int) -> float:
@@ -135,6 +149,9 @@ def by_transformers(steps: int, width: int) -> float:
     return clock.mean_ms()
 
 
+TRAINERS = {"loop": by_loop, "lightning": by_lightning, "transformers": by_transformers}
+
+
 def measure(trainer: str, options: argparse.Namespace, *, watched: bool) -> float:
     """Train in a separate process; return its measurement."""
     own = [__file__, "--as", trainer, "--steps", str(options.steps), "--width", str(options.width)]
@@ -146,7 +163,7 @@ def measure(trainer: str, options: argparse.Namespace, *, watched: bool) -> floa
 
 
 def main() -> None:
-    """Print a table: Print the CPU time of a step, and the median of the ratios to a plain step."""
+    """Print the CPU time of a step, and the medians of the ratio and of the difference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--width", type=int, default=512)
@@ -154,8 +171,7 @@ def main() -> None:
     parser.add_argument("--as", dest="trainer", choices=TRAINERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.trainer:
-        train = by_lightning if options.trainer == "lightning" else by_transformers
-        print(train(options.steps, options.width))
+        print(TRAINERS[options.trainer](options.steps, options.width))
         return
     print(f"{Path(sys.executable)}: {options.rounds} rounds of {options.steps} steps")
     for trainer in TRAINERS:
@@ -167,7 +183,9 @@ def main() -> None:
         ratios = sorted(watched / plain for plain, watched in pairs)
         median = statistics.median(ratios)
         shown = ", ".join(f"{ratio:.3f}" for ratio in ratios)
-        print(f"{trainer:13} {plain_ms:8.3f} ms CPU a step  x{median:.3f} ({shown})")
+        added_ms = statistics.median(watched - plain for plain, watched in pairs)
+        times = f"{plain_ms:8.3f} ms CPU a step, {added_ms:+.3f} ms"
+        print(f"{trainer:13} {times}  x{median:.3f} ({shown})")
 
 
 if __name__ == "__main__":

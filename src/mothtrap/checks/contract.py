@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mothtrap.checks.check import Check
 from mothtrap.core.contracts import Entry
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import NO_SETTING
 
 
-@dataclass(frozen=True)
+@frozen
 class ContractCheck(Check):
     """Check that compares with entries of a file of invariants.
 

@@ -147,6 +147,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         chosen = not self.select or any(code.startswith(prefix) for prefix in self.select)
         return chosen and not any(code.startswith(prefix) for prefix in self.ignore)
 
+    @property
+    def names_rules(self) -> bool:
+        """Return whether a setting names rules or actions, which must be loaded for validation."""
+        return any(
+            (
+                *(self.select, self.ignore, self.severity, self.per_layer_ignores),
+                *(self.rules, self.rule_files, self.invariants, self.collections),
+                self.actions,
+            )
+        )
+
 
 def with_thresholds(
     config: Config, thresholds: Mapping[str, Mapping[str, float | int | str | bool]]

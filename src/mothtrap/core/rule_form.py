@@ -18,6 +18,7 @@ from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding
 from mothtrap.core.found import findings_of, severity_of
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.schedule import Schedule
@@ -72,7 +73,7 @@ def completed(made: type[Rule]) -> type[Rule]:
     made.explains = tuple(made.explains)
     _check_call(who, made)
     if "__dataclass_fields__" not in vars(made):
-        made = dataclasses.dataclass(frozen=True)(made)
+        made = frozen(made)
     elif not made.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         raise ConfigError(f"{who} must be a frozen dataclass: rules have no state")
     _check_thresholds(who, made)

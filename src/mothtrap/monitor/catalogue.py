@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.behavior.installed_probes import explanations, probe_classes
-from mothtrap.checks.catalogue import checks as every_check
-from mothtrap.checks.check import Check
-from mothtrap.checks.contract import ContractCheck
 from mothtrap.core import installed_rules, invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
@@ -26,6 +24,9 @@ from mothtrap.core.thresholds import describe
 from mothtrap.monitor.rule_faults import LeftOut
 from mothtrap.monitor.rule_files import line_of, read_rules
 from mothtrap.rules.broken_invariant import BrokenInvariant
+
+if TYPE_CHECKING:
+    from mothtrap.checks.check import Check
 
 Setting = float | int | str | bool
 
@@ -44,6 +45,8 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
 
 def documented(files: Sequence[str] = ()) -> tuple[type[Documented], ...]:
     """Return every rule and probe, sorted by code; raises the same errors as `rule_classes`."""
+    from mothtrap.behavior.installed_probes import probe_classes
+
     return tuple(sorted([*rule_classes(files), *probe_classes()], key=lambda each: each.code))
 
 
@@ -54,7 +57,11 @@ def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, froz
         rules: rules; by default every installed rule and probe.
     """
     found = installed_rules.explains(rules)
-    return {**found, **explanations()} if rules is None else found
+    if rules is not None:
+        return found
+    from mothtrap.behavior.installed_probes import explanations
+
+    return {**found, **explanations()}
 
 
 def left_out() -> tuple[PluginError, ...]:
@@ -64,7 +71,7 @@ def left_out() -> tuple[PluginError, ...]:
 
 def left_out_of(files: Sequence[str]) -> tuple[LeftOut, ...]:
     """Return the unusable rules of files; see `rule_classes`."""
-    return _known(files)[1]
+    return _known(files)[1] if files else ()
 
 
 def warnings_of(files: Sequence[str]) -> tuple[str, ...]:
@@ -78,10 +85,20 @@ def switched_off(config: Config) -> tuple[RuleStatus, ...]:
     return tuple(each.status for each in faults if not each.code or config.selects(each.code))
 
 
-def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
-    """Return all rules by code, and the rules of files that cannot be used."""
+def _known(
+    files: Sequence[str], *, checks: bool = True
+) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
+    """Return all rules by code, and the rules of files that cannot be used.
+
+    Args:
+        files: Python files with further rules.
+        checks: include the checks; their 44 modules take 30 ms to import.
+    """
     found: dict[str, type[Rule]] = {rule.code: rule for rule in installed()[0]}
-    found |= {check.code: check for check in every_check()}
+    if checks:
+        from mothtrap.checks.catalogue import checks as every_check
+
+        found |= {check.code: check for check in every_check()}
     unusable: list[LeftOut] = []
     for file in files:
         rules, faults = read_rules(file)
@@ -150,6 +167,9 @@ def load_checks(config: Config) -> tuple[Check, ...]:
     Raises:
         ConfigError: see `load_rules`.
     """
+    from mothtrap.checks.catalogue import checks as every_check
+    from mothtrap.checks.check import Check
+
     order = [check.code for check in every_check()]
     rules = load_rules(config, checks=True)
     found = [rule for rule in rules if isinstance(rule, Check)]
@@ -167,7 +187,7 @@ def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
         ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
             a file of rules or of invariants that cannot be used.
     """
-    classes, faults = _known(config.rule_files)
+    classes, faults = _known(config.rule_files, checks=checks or config.names_rules)
     codes = {fault.code: fault.name for fault in faults if fault.code}
     codes |= {rule.code: rule.name() for rule in classes}
     # otherwise a code may belong to a rule that is left out
@@ -176,9 +196,15 @@ def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
     made = [  # not `issubclass`, which asks each class below an abstract one: 5 ms for all rules
         _with_thresholds(rule, config.rules.get(rule.code, {}))
         for rule in classes
-        if config.selects(rule.code) and (checks or Check not in rule.__mro__)
+        if config.selects(rule.code) and (checks or not _is_check(rule))
     ]
     return tuple(_with_invariants(made, config.invariants))
+
+
+def _is_check(rule: type[Rule]) -> bool:
+    """Return whether a rule is a check; none is if the class of checks is not imported."""
+    module = sys.modules.get("mothtrap.checks.check")
+    return module is not None and module.Check in rule.__mro__
 
 
 def _check_codes(config: Config, codes: Mapping[str, str]) -> None:
@@ -246,8 +272,12 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
 
 def _with_invariants(rules: Iterable[Rule], source: str) -> Iterable[Rule]:
     """Pass a file of invariants to the rule that evaluates it, and to the checks of a contract."""
-    learned = invariants.read(source) if source else ()
-    contract = invariants.read_contract(source) if source else ()
+    if not source:
+        yield from rules
+        return
+    from mothtrap.checks.contract import ContractCheck
+
+    learned, contract = invariants.read(source), invariants.read_contract(source)
     for rule in rules:
         if contract and isinstance(rule, ContractCheck):
             yield dataclasses.replace(rule, expected=contract)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trainers import SummedGradients, TrainerSettings, UndividedLoss
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -25,7 +25,7 @@ ADAPTIVE = ("Adam", "Adagrad", "RMSprop", "Rprop", "Lion", "Muon", "Adafactor", 
 """Parts of names of optimizers whose steps do not grow with the gradient."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AccumulationNotAveraged(Rule):
     """Gradients of micro-batches are summed instead of averaged.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import ForwardScales, LayerScale
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -20,7 +19,7 @@ LEARNED = 0.5
 """A loss below this share of its first value counts as learned; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ActivationGrowth(Rule):
     """Activations grow or shrink from layer to layer, or grow over time.
 

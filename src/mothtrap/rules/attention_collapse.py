@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -21,7 +20,7 @@ FIRST_LOOKS = 3
 """First observations that define the initial state of a head."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AttentionCollapse(Rule):
     """Attention heads attend to a single position, or equally to all.
 

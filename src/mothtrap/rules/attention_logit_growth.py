@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -26,7 +25,7 @@ SAME = 0.01
 """Relative difference up to which two scales are equal, to allow for rounding."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AttentionLogitGrowth(Rule):
     """Attention scores are so large that softmax saturates.
 

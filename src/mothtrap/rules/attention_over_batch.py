@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import AttentionAxis
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -14,7 +13,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@dataclass(frozen=True)
+@frozen
 class AttentionOverBatch(Rule):
     """The attention softmax runs over the batch or the heads.
 

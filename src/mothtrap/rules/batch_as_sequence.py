@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import SequenceAxes
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchAsSequence(Rule):
     """A recurrent or attention layer runs over the batch instead of the sequence.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages, TrainingMode
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -21,7 +20,7 @@ RISEN = 1.2
 """Times the best loss above which an evaluation has become worse; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchnormAveragesLag(Rule):
     """Batch norms evaluate with running averages that are still near their initial values.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import EvaluationNorms, NormBatches, TrainingMode
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -16,7 +15,7 @@ from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._losses import has_players
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchnormTinyBatch(Rule):
     """Batch norms get too few samples to estimate a mean.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -22,7 +21,7 @@ FAR, FAR_RISE = 1.0, 0.5
 chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class BoostingRateTooHigh(Rule):
     """Each tree corrects so much that the sum of trees overshoots.
 

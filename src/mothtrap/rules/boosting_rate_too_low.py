@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -16,7 +15,7 @@ from mothtrap.core.window import Floats, Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@dataclass(frozen=True)
+@frozen
 class BoostingRateTooLow(Rule):
     """Boosting ends long before the loss levels off.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mothtrap.core.breaches import Breach, judge
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.invariants import Invariant, Present
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -19,7 +20,7 @@ from mothtrap.rules._weights import EVERY_STEPS, FIRST_STEPS
 LAYERS_NAMED = 8
 
 
-@dataclass(frozen=True)
+@frozen
 class BrokenInvariant(Rule):
     """An invariant of healthy runs is violated.
 

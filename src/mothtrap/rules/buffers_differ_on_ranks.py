@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import BufferDigests, ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._replicas import differences, trains_one_model, world_size
 
 
-@dataclass(frozen=True)
+@frozen
 class BuffersDifferOnRanks(Rule):
     """Ranks that train one model have different buffers.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.compiling import HostCallback
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 
 
-@dataclass(frozen=True)
+@frozen
 class CallbackInStep(Rule):
     """A compiled step calls back into Python.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -24,7 +23,7 @@ from mothtrap.rules._loss_calls import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class CausalLeak(Rule):
     """A sequence model sees the tokens that it must predict.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -11,6 +9,7 @@ from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -36,7 +35,7 @@ ALL = 0.995
 """Minimum share for which the message says "all"."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ClassImbalance(Rule):
     """Some classes are rare, or one of them is never predicted.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -17,7 +16,7 @@ from mothtrap.rules._evaluations import trend
 from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, label_counts
 
 
-@dataclass(frozen=True)
+@frozen
 class ClassWeightsInverted(Rule):
     """The loss gives the rare class a lower weight than the frequent class.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -23,7 +22,7 @@ LATE = "after the step it has no effect"
 """Words that only the fix for late clipping has."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ClippingEveryStep(Rule):
     """Clipping shrinks nearly every gradient by a large factor, or comes too late.
 

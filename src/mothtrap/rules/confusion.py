@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -31,7 +30,7 @@ KEPT = 0.9
 Chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Confusion(Rule):
     """The model confuses one class with another.
 

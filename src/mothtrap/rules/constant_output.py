@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -21,7 +20,7 @@ ROUNDING = 1e-6
 """Differences below this share of an output's size are float32 rounding errors."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ConstantOutput(Rule):
     """The output of a model is the same for every input.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -19,7 +18,7 @@ MAX_PAIRS = 5
 """Most pairs that a message names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CorrelatedFeatures(Rule):
     """Features of a table duplicate each other.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsRescaled
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -14,7 +13,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 
 
-@dataclass(frozen=True)
+@frozen
 class DataChangedInPlace(Rule):
     """The stored data change in place in every epoch.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -23,7 +24,7 @@ MEMORY_SAMPLES = 8
 """Captured batches that the statistic `inactive` covers."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DeadUnits(Rule):
     """Units of a ReLU layer are 0 for every input.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import DetachedTerm, LossSeries
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -16,7 +15,7 @@ GRADIENT_PENALTIES = ("gradient", "grad_pen", "gradpen")
 """Parts of names of gradient penalties; `gp` is a whole word of others."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DetachedTermOfLoss(Rule):
     """A term of the loss trains nothing.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
@@ -30,7 +31,7 @@ class _Divergence:
     last_step: int
 
 
-@dataclass(frozen=True)
+@frozen
 class DiffersAcrossRuns(Rule):
     """The run differs from its reference run.
 

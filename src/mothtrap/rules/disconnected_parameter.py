@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -25,7 +24,7 @@ CUT = (WITHOUT_GRAPH, DETACHED, CHECKPOINT)
 """Causes for which no gradient can reach the module."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DisconnectedParameter(Rule):
     """Parameters of an optimizer never receive a gradient.
 

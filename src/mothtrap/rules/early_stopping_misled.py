@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -18,7 +17,7 @@ DIRECTION = "which direction is better"
 """Words that only the fixes for a reversed metric have."""
 
 
-@dataclass(frozen=True)
+@frozen
 class EarlyStoppingMisled(Rule):
     """Early stopping uses the wrong data or the wrong direction of its metric.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +15,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls
 
 
-@dataclass(frozen=True)
+@frozen
 class EndNeverATarget(Rule):
     """A sequence model is never trained to end a sequence.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -19,7 +18,7 @@ from mothtrap.rules._losses import finite_part, has_players, loss_series
 from mothtrap.rules._weights import optimizer_facts, optimizer_location
 
 
-@dataclass(frozen=True)
+@frozen
 class EpsilonTooLarge(Rule):
     """The optimizer's epsilon is far larger than the gradients and shrinks every step.
 

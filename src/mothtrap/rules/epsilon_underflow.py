@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -24,7 +23,7 @@ SMALLEST = {
 """The smallest number above 0 of each dtype; half of it or less rounds to 0."""
 
 
-@dataclass(frozen=True)
+@frozen
 class EpsilonUnderflow(Rule):
     """The optimizer's epsilon rounds to 0 in its dtype.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import EqualViews
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import CLASS_LOSSES
 
 
-@dataclass(frozen=True)
+@frozen
 class EqualViewsOfStep(Rule):
     """The two views of a contrastive loss are equal.
 

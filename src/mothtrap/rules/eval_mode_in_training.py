@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, TrainingMode
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -14,7 +13,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@dataclass(frozen=True)
+@frozen
 class EvalModeInTraining(Rule):
     """The model trains in evaluation mode.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@dataclass(frozen=True)
+@frozen
 class EvalTableDiffers(Rule):
     """The evaluation table is preprocessed differently from the training table.
 

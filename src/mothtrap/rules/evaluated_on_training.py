@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -18,7 +17,7 @@ HELD_OUT = ("val", "eval", "test", "hold", "dev")
 """Parts of names of held-out data."""
 
 
-@dataclass(frozen=True)
+@frozen
 class EvaluatedOnTraining(Rule):
     """Only the training data are evaluated.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase, LossRowsShared
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -19,7 +18,7 @@ SAMPLED = 1 << 16
 """Maximum number of targets of a loss that an adapter inspects."""
 
 
-@dataclass(frozen=True)
+@frozen
 class EvaluationLabelsTrained(Rule):
     """The training loss uses the labels of the evaluation rows.
 

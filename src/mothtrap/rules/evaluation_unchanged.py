@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
@@ -15,6 +13,7 @@ from mothtrap.core.facts.evaluations import (
 )
 from mothtrap.core.facts.losses import LossCall, SimilarityLoss
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -24,7 +23,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import Evaluated, evaluated
 
 
-@dataclass(frozen=True)
+@frozen
 class EvaluationUnchanged(Rule):
     """Every evaluation gives exactly the same loss.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -48,7 +47,7 @@ SMALL = 0.01
 """Norm below which a gradient is never called exploding; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ExplodingGradient(Rule):
     """The gradient grows without bound.
 

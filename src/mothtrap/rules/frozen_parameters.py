@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import ForwardScales
 from mothtrap.core.facts.modules import FrozenParameters as Frozen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -26,7 +25,7 @@ ALL_OF_IT = "If a model"
 """Start of the fix for models that are completely frozen."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FrozenParameters(Rule):
     """Most of a model is frozen at its random initial values.
 

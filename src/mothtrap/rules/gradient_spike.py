@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
@@ -11,6 +9,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall, PolicyEntropy
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -31,7 +30,7 @@ LONGEST_STEPS = 3
 """A rise that lasts longer without only falling is an explosion; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class GradientSpike(Rule):
     """The gradient norm spikes in single steps.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -19,7 +18,7 @@ LAYERS_NAMED = 10
 """Most layers that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class GradientUnderflow(Rule):
     """Gradients underflow in float16.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import FailedLoss, LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -27,7 +27,7 @@ SIGNED = ("cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss"
 """Losses whose labels are -1 and 1."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelOutOfRange(Rule):
     """Labels are out of the range that the loss accepts.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.rules._loss_calls import class_calls, finding_of_calls, label_coun
 from mothtrap.rules._losses import has_players
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelsOfOneClass(Rule):
     """All labels are the same class.
 

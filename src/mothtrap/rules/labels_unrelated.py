@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -17,7 +16,7 @@ from mothtrap.rules._evaluations import Evaluated, evaluated, settled, trend
 from mothtrap.rules._losses import has_players
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelsUnrelated(Rule):
     """The model memorizes the training data and never beats guessing in evaluation.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan, TreesGrown
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -22,7 +21,7 @@ BARE = 5.0
 """With fewer rows per leaf, trees run out of rows before they reach a limit; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LeafExplosion(Rule):
     """Trees are so deep that their leaves have only a few rows.
 

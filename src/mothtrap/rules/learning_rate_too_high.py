@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -34,7 +35,7 @@ GOOD_RATIO = 0.01
 to 0.05."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LearningRateTooHigh(Rule):
     """Updates are so large that the model forgets what it has learned.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -27,7 +26,7 @@ CRAWL_FACTOR = 10.0
 """Factor by which the rate is raised first; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LearningRateTooLow(Rule):
     """Updates are so small that the weights hardly change over the whole run.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -28,7 +27,7 @@ EARLY_SHARE = 0.16
 cosine is at 0.09, a triangle at 0.22."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LearningRateZero(Rule):
     """The learning rate is zero, or decays to almost zero too early.
 

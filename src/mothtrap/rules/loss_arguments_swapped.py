@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
@@ -14,7 +13,7 @@ from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 from mothtrap.rules._loss_calls import class_calls, finding_of_calls, train_calls
 
 
-@dataclass(frozen=True)
+@frozen
 class LossArgumentsSwapped(Rule):
     """A loss gets its prediction and its target in the wrong order.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,6 +11,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -36,7 +37,7 @@ SETTLING_STEPS = 50
 hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LossDiverging(Rule):
     """The loss rises and does not recover.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.workers import OptimizersNotRestored, Resumed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -16,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
 
 
-@dataclass(frozen=True)
+@frozen
 class LossJumpOnResume(Rule):
     """The loss jumps when a job resumes.
 

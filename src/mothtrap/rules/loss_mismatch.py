@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -26,7 +27,7 @@ class _Mismatch:
     fix: str
 
 
-@dataclass(frozen=True)
+@frozen
 class LossMismatch(Rule):
     """The loss does not match the last layer or the labels.
 

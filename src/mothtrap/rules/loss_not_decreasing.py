@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -30,7 +29,7 @@ WARM_RATIO = 0.1
 """A rate below this share of the largest rate belongs to the warm-up; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LossNotDecreasing(Rule):
     """The loss has not decreased since training started.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -17,7 +16,7 @@ from mothtrap.rules._losses import Judgment, finite_part, judge_series, require_
 from mothtrap.rules._stretches import stretches
 
 
-@dataclass(frozen=True)
+@frozen
 class LossOscillating(Rule):
     """The loss jumps up and down from step to step.
 

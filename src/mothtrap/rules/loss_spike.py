@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -35,7 +34,7 @@ MAD_TO_STD = 1.4826
 """Ratio of standard deviation and median absolute deviation of normal noise."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LossSpike(Rule):
     """The loss jumps up in one step.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -25,7 +24,7 @@ GUESSED = 0.95
 """Share of the loss from guessing above which an output has not learned; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LossSwamped(Rule):
     """The loss of one output dominates the loss of another, which does not fall.
 

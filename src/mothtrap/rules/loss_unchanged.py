@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -23,7 +22,7 @@ ONE_OUTPUT = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class LossUnchanged(Rule):
     """The training loss is exactly the same in every step.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -19,7 +18,7 @@ from mothtrap.rules._loss_calls import class_calls, entropy, label_counts
 from mothtrap.rules._losses import Judgment, finite_part, has_players, judge_series
 
 
-@dataclass(frozen=True)
+@frozen
 class MemorizedRows(Rule):
     """The model memorizes rows from the start, and learns nothing that helps other rows.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -21,7 +20,7 @@ QUARTERS = 4
 MIB = 2**20
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryGrowth(Rule):
     """Memory use keeps growing.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -33,7 +33,7 @@ SAME = 0.05
 """Relative difference up to which a loss equals a metric; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class MetricContradictsLoss(Rule):
     """A metric stays near 0, or keeps getting worse, while the loss falls.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.metrics import OF_CLASSES, OF_NUMBERS, kind
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -15,7 +14,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 
-@dataclass(frozen=True)
+@frozen
 class MetricMismatch(Rule):
     """The metric does not fit the objective.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -18,7 +17,7 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._epochs import UNSURE, Epochs, of_fit, trainings
 
 
-@dataclass(frozen=True)
+@frozen
 class MetricWatchedBackwards(Rule):
     """A callback watches a metric in the wrong direction.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import FailedLoss, LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -33,7 +33,7 @@ OF_SCORES = ("cross_entropy", "binary_cross_entropy_with_logits")
 OF_CLASSES = (*OF_SCORES, "binary_cross_entropy")
 
 
-@dataclass(frozen=True)
+@frozen
 class MissingActivationRange(Rule):
     """The output activation cannot produce the values that the loss expects.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import FirstBadOperation, NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.rule import Rule
@@ -24,7 +23,7 @@ BEFORE_CALL = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class NonfiniteActivation(Rule):
     """A module turned finite inputs into NaN or infinite outputs.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.proof import Proof
@@ -21,7 +20,7 @@ from mothtrap.rules._operation_advice import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class NonfiniteGradient(Rule):
     """An applied gradient contains NaN or infinite values.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
@@ -11,6 +9,7 @@ from mothtrap.core.facts.data import InputDistribution, LoaderBegan
 from mothtrap.core.facts.data import NonfiniteInput as Seen
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.rule import Rule
@@ -27,7 +26,7 @@ ORIGIN = (
 """Advice where neither a loader nor samples are known."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NonfiniteInput(Rule):
     """The data contain NaN or infinite values.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
@@ -11,6 +9,7 @@ from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.proof import LOSS
@@ -24,7 +23,7 @@ from mothtrap.rules._operation_advice import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class NonfiniteLoss(Rule):
     """The loss is NaN or infinite.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -22,7 +21,7 @@ LAYERS_NAMED = 10
 """Maximum number of parameters that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NonfiniteWeight(Rule):
     """A parameter contains NaN or infinite values.
 

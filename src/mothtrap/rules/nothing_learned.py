@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -16,7 +15,7 @@ from mothtrap.rules._evaluations import trend
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluation
 
 
-@dataclass(frozen=True)
+@frozen
 class NothingLearned(Rule):
     """The model never does better than guessing on other rows.
 

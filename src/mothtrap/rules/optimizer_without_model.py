@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._onset import counted_from
 
 
-@dataclass(frozen=True)
+@frozen
 class OptimizerWithoutModel(Rule):
     """An optimizer holds the parameters of a model that is not trained.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -11,6 +9,7 @@ from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -20,7 +19,7 @@ from mothtrap.rules._evaluations import Evaluated, of_new_rows
 from mothtrap.rules._losses import has_players
 
 
-@dataclass(frozen=True)
+@frozen
 class Overfit(Rule):
     """Validation gets worse while training gets better.
 

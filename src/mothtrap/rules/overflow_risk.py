@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -17,7 +16,7 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OverflowRisk(Rule):
     """Values come close to the largest number of their type.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import OverlapAdded
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -14,7 +13,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@dataclass(frozen=True)
+@frozen
 class OverlapMinimized(Rule):
     """The loss adds the overlap of prediction and target, which should grow.
 

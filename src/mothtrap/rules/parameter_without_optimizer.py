@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -28,7 +27,7 @@ UNTRACKED = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class ParameterWithoutOptimizer(Rule):
     """A parameter gets gradients, but no optimizer holds it.
 

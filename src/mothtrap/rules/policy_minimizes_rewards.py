@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import PolicyLoss
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -16,7 +15,7 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._weights import optimizer_facts
 
 
-@dataclass(frozen=True)
+@frozen
 class PolicyMinimizesRewards(Rule):
     """The loss of a policy makes rewarded actions less probable.
 

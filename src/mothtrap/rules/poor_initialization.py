@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import ForwardScales, InitialWeights, LayerScale
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -26,7 +27,7 @@ MIN_FAN_IN = 8
 LAYERS_NAMED = 10
 
 
-@dataclass(frozen=True)
+@frozen
 class PoorInitialization(Rule):
     """The scale of the initial weights is far from the recommended one.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -17,7 +16,7 @@ from mothtrap.rules._effects import UNLEARNED
 Looks = list[OutputSpread]
 
 
-@dataclass(frozen=True)
+@frozen
 class PosteriorCollapse(Rule):
     """The code of a variational autoencoder no longer depends on its input.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import chosen_at, finding_of_calls, train_calls
 
 
-@dataclass(frozen=True)
+@frozen
 class ProbabilitiesAsLogits(Rule):
     """A loss that expects logits gets probabilities, and the framework undoes the softmax.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.stalls import WorkerSilent, WorkerStalled
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
@@ -26,7 +26,7 @@ MAX_NAMED = 8
 """Largest number of ranks that a message names; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RankStuck(Rule):
     """A rank does not reach a collective in which the other ranks wait.
 

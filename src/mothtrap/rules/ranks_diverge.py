@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import LATEST_ONSET, EvidenceValue, Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.texts import layer_in_words
@@ -22,7 +21,7 @@ from mothtrap.rules._replicas import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class RanksDiverge(Rule):
     """Parameters that must be the same on all ranks differ.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, OneBatchUsed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -18,7 +17,7 @@ CHANCE = 4.0
 hand: rows are not drawn independently."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RepeatedBatch(Rule):
     """One pass over the data returns the same batch twice.
 

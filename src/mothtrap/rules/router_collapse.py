@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import RouterLoad
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -17,7 +16,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._stretches import last_stretch
 
 
-@dataclass(frozen=True)
+@frozen
 class RouterCollapse(Rule):
     """The router of a mixture of experts sends nearly all rows to one expert.
 

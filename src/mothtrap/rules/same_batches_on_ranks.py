@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -18,7 +18,7 @@ Batches = dict[int, dict[int, ReplicaBatch]]
 """Batches passed to ranks: by rank, by step."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SameBatchesOnRanks(Rule):
     """All ranks that average their gradients train on the same batches.
 

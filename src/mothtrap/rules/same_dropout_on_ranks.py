@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import DropoutState, ReplicaBatch, ReplicaDigests
 from mothtrap.core.facts.replicas import UnwrappedDigests as Unwrapped
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -16,7 +15,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._replicas import trains_one_model, world_size
 
 
-@dataclass(frozen=True)
+@frozen
 class SameDropoutOnRanks(Rule):
     """All ranks drop the same values in dropout.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 
@@ -12,6 +11,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import UnitInputs
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.texts import layer_in_words
@@ -23,7 +23,7 @@ SOFT = {"sigmoid": 4.6, "tanh": 3.0}
 """Absolute inputs beyond which the derivative is below 1e-2."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SaturatedActivation(Rule):
     """The inputs of sigmoid or tanh units lie where the derivative is nearly 0.
 

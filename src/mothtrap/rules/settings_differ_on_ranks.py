@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests, WorkerSettings
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
@@ -19,7 +19,7 @@ Settings = Mapping[int, WorkerSettings]
 UNSET = "-"
 
 
-@dataclass(frozen=True)
+@frozen
 class SettingsDifferOnRanks(Rule):
     """Ranks that train one model have different settings.
 

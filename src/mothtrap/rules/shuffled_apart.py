@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.pipelines import ShuffledApart as Seen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 
-@dataclass(frozen=True)
+@frozen
 class ShuffledApart(Rule):
     """Inputs and labels are shuffled in different orders.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
@@ -23,7 +22,7 @@ MESSAGES = {
 ONE_IS_ENOUGH = ("Remove one of the two sigmoids, either in the model or in the line of the loss.",)
 
 
-@dataclass(frozen=True)
+@frozen
 class SigmoidBeforeBceWithLogits(Rule):
     """Two sigmoids are applied between the model's scores and a binary loss.
 

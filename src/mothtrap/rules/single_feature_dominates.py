@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, FeatureGains
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.metrics import ERROR_RATES, kind, names_of
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -24,7 +24,7 @@ MOST = 0.97
 """Share of the labels and of the gain that one feature cannot have by chance; by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SingleFeatureDominates(Rule):
     """One feature leaks the target.
 

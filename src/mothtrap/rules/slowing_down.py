@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.phases import DATA, EVALUATION, LOSS, OPTIMIZER, OTHER, OWN, PHASES, SAVE
 from mothtrap.core.rule import Rule
@@ -29,7 +29,7 @@ OF_THE_SCRIPT = {
 larger inputs, or because the processor was slowed down."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SlowingDown(Rule):
     """Training becomes slower and slower.
 

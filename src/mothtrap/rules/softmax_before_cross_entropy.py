@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -37,7 +37,7 @@ LOGARITHM_FOR_KL = (
 WHYS = {"nll": WHY_NLL, "kl_div": WHY_KL}
 
 
-@dataclass(frozen=True)
+@frozen
 class SoftmaxBeforeCrossEntropy(Rule):
     """A loss that expects logits or log-probabilities gets probabilities.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
@@ -17,7 +17,7 @@ from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 REMOVED = "Remove the softmax from the model: `cross_entropy` applies softmax over the classes."
 
 
-@dataclass(frozen=True)
+@frozen
 class SoftmaxWrongDim(Rule):
     """The softmax before a loss does not run over the class axis.
 

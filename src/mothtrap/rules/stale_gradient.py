@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -19,7 +18,7 @@ from mothtrap.rules._stretches import stretches
 from mothtrap.rules._weights import step_location
 
 
-@dataclass(frozen=True)
+@frozen
 class StaleGradient(Rule):
     """Gradients of earlier steps are added to the gradients of the current step.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import GradientsCleared
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.records import GradientState
@@ -19,7 +18,7 @@ from mothtrap.rules._losses import loss_location
 from mothtrap.rules._stretches import stretches
 
 
-@dataclass(frozen=True)
+@frozen
 class StepWithoutBackward(Rule):
     """An optimizer steps although no gradient was computed since its last step.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with
 from mothtrap.rules._trees import rounds_since_best as since_best
 
 
-@dataclass(frozen=True)
+@frozen
 class StoppedTooLate(Rule):
     """Boosting continues long after the best evaluation.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.workers import WorkerPace, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.phases import DATA, EVALUATION, FORWARD, LOSS, OPTIMIZER, OTHER, SAVE
 from mothtrap.core.proof import Proof
@@ -34,7 +34,7 @@ IN_WORDS = {
 """Phases of a rank's own part of a step."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Straggler(Rule):
     """One rank delays the others.
 

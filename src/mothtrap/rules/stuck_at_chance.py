@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -38,7 +37,7 @@ GROWING_RATIO = 1.1
 networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 if stuck."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StuckAtChance(Rule):
     """A classification loss stays at the level of guessing.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, predicts_tokens
 
 
-@dataclass(frozen=True)
+@frozen
 class TargetsShiftedWrongly(Rule):
     """The targets of a sequence model are shifted twice, or in the wrong direction.
 

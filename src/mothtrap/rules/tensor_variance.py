@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -18,7 +17,7 @@ LAYERS_NAMED = 10
 """Maximum number of tensors that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorVariance(Rule):
     """The variance of named tensors is out of bounds.
 

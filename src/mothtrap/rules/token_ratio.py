@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.facts.losses import LossCall, TokenShares
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -34,7 +34,7 @@ CHOOSING = frozenset({"mul", "index", "masked_select"})
 """Operations that weight or select the losses of single positions."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TokenRatio(Rule):
     """One token fills most of the sequences.
 

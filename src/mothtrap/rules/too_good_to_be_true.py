@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
@@ -18,7 +17,7 @@ from mothtrap.rules._loss_calls import by_place, entropy, label_counts, train_ca
 from mothtrap.rules._losses import has_players
 
 
-@dataclass(frozen=True)
+@frozen
 class TooGoodToBeTrue(Rule):
     """The input contains the answer, or the loss falls too fast.
 

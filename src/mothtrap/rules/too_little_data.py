@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -23,7 +23,7 @@ LATEST = 3
 """Losses that are averaged before training and evaluation are compared."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TooLittleData(Rule):
     """There are too few samples to learn from.
 

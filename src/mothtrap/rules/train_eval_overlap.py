@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
@@ -13,6 +11,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.packed import unpack
 from mothtrap.core.rule import Rule
@@ -27,7 +26,7 @@ OF_TABLES = (
 """Fixes for libraries that get whole tables."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainEvalOverlap(Rule):
     """A model is evaluated on rows that it is trained on.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -28,7 +29,7 @@ class _Scale:
     location: str | None
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainEvalShift(Rule):
     """The evaluation inputs of a model have a different scale than its training inputs.
 

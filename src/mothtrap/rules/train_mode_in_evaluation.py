@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -18,7 +17,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._losses import has_players
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainModeInEvaluation(Rule):
     """A model is evaluated in training mode.
 

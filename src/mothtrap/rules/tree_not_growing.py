@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, TreesGrown
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -31,7 +30,7 @@ LIMITS = {
 SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
 
 
-@dataclass(frozen=True)
+@frozen
 class TreeNotGrowing(Rule):
     """Trees have only one leaf.
 

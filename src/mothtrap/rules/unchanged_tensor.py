@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -35,7 +34,7 @@ FLAT_SHARE = 0.9
 LAYERS_NAMED = 10
 
 
-@dataclass(frozen=True)
+@frozen
 class UnchangedTensor(Rule):
     """Trained weights, or named tensors, do not change.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import BatchRows, ReplicaBatch, ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -20,7 +20,7 @@ Changes = Mapping[int, list[BatchRows]]
 """The steps at which the number of rows changed, by rank, ascending."""
 
 
-@dataclass(frozen=True)
+@frozen
 class UnevenBatchesOnRanks(Rule):
     """Ranks average over batches of different sizes.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -22,7 +21,7 @@ GREW = 10.0
 """Multiple of the first loss that a diverging loss exceeds before it breaks; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class UnscaledTargets(Rule):
     """The regression targets are far larger than the model's predictions.
 

@@ -12,6 +12,7 @@ from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -37,7 +38,7 @@ class _Labels:
     location: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class UnseenClasses(Rule):
     """A model is evaluated on classes that are not in its training data.
 

@@ -12,6 +12,7 @@ from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall, TrainedTarget
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -29,7 +30,7 @@ class _Sorted:
     values: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class UnshuffledBatches(Rule):
     """The data are sorted by target, and the batches are not shuffled.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.modules import HiddenParameters, UnreachedModule
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -18,7 +17,7 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class UnusedModule(Rule):
     """A module of the model is never trained.
 

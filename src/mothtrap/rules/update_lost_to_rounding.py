@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -18,7 +17,7 @@ from mothtrap.rules._weights import optimizer_facts, optimizer_location
 NARROW = ("bfloat16", "float16")
 
 
-@dataclass(frozen=True)
+@frozen
 class UpdateLostToRounding(Rule):
     """Updates are smaller than the spacing of 16-bit numbers, so weights do not change.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -20,7 +19,7 @@ LAYERS_NAMED = 10
 """Maximum number of weights that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class UpdateRatio(Rule):
     """Steps change a weight by far too much or hardly at all.
 

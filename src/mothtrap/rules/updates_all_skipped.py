@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
@@ -17,7 +16,7 @@ LEFT_OUT = ("skipped", "refused")
 """Actions after which training continues without the step."""
 
 
-@dataclass(frozen=True)
+@frozen
 class UpdatesAllSkipped(Rule):
     """The guard skips every step, so the weights no longer change.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -65,7 +65,7 @@ MIN_SURE = 2.0
 """Number of standard deviations of a loss; the median of five losses has about 0.6 of one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class VanishingGradient(Rule):
     """Almost no gradient reaches the first layers.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.phases import DATA, OWN
 from mothtrap.core.rule import Rule
@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@dataclass(frozen=True)
+@frozen
 class WaitsForData(Rule):
     """Training waits for data.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -24,7 +23,7 @@ LATEST = 16
 """Number of losses whose median is compared with the loss from guessing."""
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightCollapse(Rule):
     """Weights shrink to almost 0.
 

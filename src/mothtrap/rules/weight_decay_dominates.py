@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -26,7 +25,7 @@ from mothtrap.rules._weights import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightDecayDominates(Rule):
     """Weight decay is stronger than the gradient.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -15,7 +14,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._weights import WEIGHTS, weight_sizes
 
 
-@dataclass(frozen=True)
+@frozen
 class WeightGrowth(Rule):
     """Weights grow without bound.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -19,7 +19,7 @@ from mothtrap.rules._loss_calls import class_calls
 from mothtrap.rules._losses import Judgment, finite_part, judge_series
 
 
-@dataclass(frozen=True)
+@frozen
 class WrongInitialLoss(Rule):
     """The first losses are far above the loss from guessing.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -42,7 +42,7 @@ PESSIMISTIC = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class WrongSign(Rule):
     """A loss falls below its lower bound, has none, or rises because updates have the wrong sign.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -12,6 +10,7 @@ from mothtrap.core.facts.evaluations import Evaluation, NormAverages, TrainingMo
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -23,7 +22,7 @@ from mothtrap.rules._losses import has_players
 from mothtrap.rules._stretches import stretches
 
 
-@dataclass(frozen=True)
+@frozen
 class WrongTrainingLabels(Rule):
     """A share of the training labels is wrong.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -16,7 +15,7 @@ LAYERS_NAMED = 10
 """Maximum number of tensors that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ZeroAll(Rule):
     """Named tensors are all zero.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -17,7 +16,7 @@ LAYERS_NAMED = 10
 """Maximum number of layers that a finding names."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ZeroGradient(Rule):
     """A layer gets a gradient of exactly 0 in every step.
 

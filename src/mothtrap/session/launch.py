@@ -91,7 +91,7 @@ def launch(
     began_s = time.time() if began_s is None else began_s
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
-    if _names_rules(config):
+    if config.names_rules:
         _check(config)
     if is_disabled(os.environ):
         return end_like(run_command(command, os.environ, descriptors))
@@ -145,17 +145,6 @@ def launch(
         uploader.finish()
     beside.compact()
     return end_like(code)
-
-
-def _names_rules(config: Config) -> bool:
-    """Return whether a setting names rules or actions, which must be loaded for validation."""
-    return any(
-        (
-            *(config.select, config.ignore, config.severity, config.per_layer_ignores),
-            *(config.rules, config.rule_files, config.invariants, config.collections),
-            config.actions,
-        )
-    )
 
 
 def _check(config: Config) -> None:

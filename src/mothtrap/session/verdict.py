@@ -13,6 +13,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.findings import RuleState
+from mothtrap.core.runs import RunKind
 from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
 from mothtrap.reader.run import Run, open_run
 from mothtrap.report.document import gather
@@ -38,7 +39,8 @@ def print_verdict(path: Path, config: Config, *, since_s: float | None = None) -
     run = None
     try:
         run = open_run(path)
-        summary = summarize(run, explains(load_rules(config, checks=True)), called=name_here(path))
+        rules = load_rules(config, checks=run.kind is RunKind.CHECK)
+        summary = summarize(run, explains(rules), called=name_here(path))
         worth = problems_in(summary) or summary.ending or summary.tool_errors
         if config.quiet and not (worth or summary.in_state(RuleState.RULE_FAILED)):
             return run

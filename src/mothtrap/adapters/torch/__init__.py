@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import torch
 from torch import nn
@@ -16,9 +16,6 @@ from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.hooks.reports import REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
-from mothtrap.checks.check import Check
-from mothtrap.checks.step import Step
-from mothtrap.checks.subject import DataSet
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
@@ -27,6 +24,11 @@ from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.adapter_parts import CheckParts, StallParts
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.jobs.adapter_job import traced
+
+if TYPE_CHECKING:
+    from mothtrap.checks.check import Check
+    from mothtrap.checks.step import Step
+    from mothtrap.checks.subject import DataSet
 
 
 def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:

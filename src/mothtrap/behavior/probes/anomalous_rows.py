@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 FAR = 0.999
@@ -23,7 +23,7 @@ MAX_ROWS = 10_000
 """Usual rows in which neighbors are searched; chosen by hand: a second for 20,000 new rows."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AnomalousRows(Probe):
     """Some new rows are unlike all training rows, although the model is confident about them.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import mean_above
 from mothtrap.behavior.probe import REFUTED, Probe, Suspicion, measured
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class BeatenBySimple(Probe):
     """A simple model with default settings makes smaller errors.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,13 +15,14 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 MAX_CLASSES = 10
 """Number of checked classes, starting with the most frequent; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Biased(Probe):
     """Predictions are too high or too low on average, overall or in a segment.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,13 @@ from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 64
 
 
-@dataclass(frozen=True)
+@frozen
 class DependsOnCompanions(Probe):
     """The prediction for a row changes with the other rows of the call, or from call to call.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from mothtrap.behavior.sklearn.domains import domain_score
 from mothtrap.behavior.subject import ASKED_ROWS, NewRows, Subject
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 LEAST_ROWS = 100
@@ -21,7 +21,7 @@ NAMED = 5
 """Columns that a message describes; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Drifted(Probe):
     """The new rows differ from the training rows.
 

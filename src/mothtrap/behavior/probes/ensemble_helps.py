@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import mean_above
 from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
@@ -11,12 +10,13 @@ from mothtrap.behavior.sklearn.simple_models import NAMES, simple_answers
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 KINDS = ("linear", "boosting")
 
 
-@dataclass(frozen=True)
+@frozen
 class EnsembleHelps(Probe):
     """The mean of this model and another one makes clearly smaller errors than either of them.
 

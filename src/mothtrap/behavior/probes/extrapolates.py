@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Table
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 256
@@ -26,7 +26,7 @@ outputs of trees stay the same beyond the data."""
 TINY = 1e-9
 
 
-@dataclass(frozen=True)
+@frozen
 class Extrapolates(Probe):
     """Beyond the range of the data, the model is nearly certain or predicts impossible numbers.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from mothtrap.behavior.sklearn.comparisons import neighbor_classes
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 2_000
@@ -23,7 +23,7 @@ DOMINATES = 0.5
 """Share of the variance above which a single feature is named; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FeaturesNotSeparated(Probe):
     """Nearest neighbors in the features are wrong where the network is right.
 

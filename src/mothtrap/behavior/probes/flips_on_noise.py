@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Table
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 NEIGHBORS = 25
@@ -24,7 +24,7 @@ LARGE_RANGE = 20
 """Range of whole numbers above which a change by 1 is small; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FlipsOnNoise(Probe):
     """Noise far below any measurement error changes the predicted class.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.effects import changes_output
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 MAX_COLUMNS = 200
 
 
-@dataclass(frozen=True)
+@frozen
 class InputWithoutEffect(Probe):
     """Some columns have no effect on the output.
 

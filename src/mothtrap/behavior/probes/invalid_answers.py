@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Column, Table
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 64
@@ -24,7 +24,7 @@ FOR_LEVELS = "Train the model with a separate level for unseen categories, or re
 FOR_NUMBERS = "Refuse rows with missing or infinite numbers, or fill them in as in training."
 
 
-@dataclass(frozen=True)
+@frozen
 class InvalidAnswers(Probe):
     """The model returns NaN for unusual inputs, or accepts columns in the wrong order.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from mothtrap.behavior.probe import REFUTED, Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Column, Table
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 64
@@ -40,7 +40,7 @@ AT_ONE_PLACE = 0.5
 model is steep and spreads its change over the parts; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Jump(Probe):
     """The output jumps at one value of a column.
 

@@ -6,7 +6,6 @@ Shape suffixes: R = rows, H = height, W = width.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 256
@@ -30,7 +30,7 @@ Rows = npt.NDArray[np.int64]
 Plane = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@frozen
 class LooksAtBorder(Probe):
     """The class depends on the border or on one corner of the images.
 

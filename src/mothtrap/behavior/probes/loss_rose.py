@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import LEAST_ROWS, split_halves, welch
 from mothtrap.behavior.probe import Probe, Suspicion, measured
@@ -11,10 +10,11 @@ from mothtrap.behavior.sklearn.recalibration import tried
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class LossRose(Probe):
     """The model is worse on the new rows, or its outputs are at the wrong level for them.
 

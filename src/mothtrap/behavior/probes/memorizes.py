@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ MOST_PIXELS = 64
 """Values of an image by which the two groups are compared."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Memorizes(Probe):
     """An attacker can distinguish training rows from other rows by their loss.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from mothtrap.behavior.sklearn.recalibration import tried
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 BINS = 10
@@ -21,7 +21,7 @@ DRAWS = 50
 """Number of simulations of a calibrated model, whose mean error is subtracted; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Miscalibrated(Probe):
     """The predicted probabilities do not match the observed frequencies.
 

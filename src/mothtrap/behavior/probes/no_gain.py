@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from mothtrap.behavior.sklearn.simple_models import NAMES, SIMPLE, simple_judged
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 LINEAR = 0.98
@@ -22,7 +22,7 @@ LINEAR = 0.98
 hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NoGain(Probe):
     """A simple model is as good as this model, within one standard error.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 MOST_NAMES = 20
 """Columns up to which a constraint is shown as a list; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NotMonotone(Probe):
     """The output falls where it should rise with a column, or rises where it should fall.
 

@@ -6,7 +6,6 @@ Shape suffixes: R = rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ROWS = 256
@@ -29,7 +29,7 @@ TABLE_SHARE = 0.05
 """Change of a number in a table, as a share of its range; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class NotRobust(Probe):
     """Very small, deliberate changes of the inputs change the class.
 

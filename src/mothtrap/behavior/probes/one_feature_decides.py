@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,13 +13,14 @@ from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 MAX_COLUMNS = 200
 LEAST_COLUMNS = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class OneFeatureDecides(Probe):
     """One column determines nearly all predictions: a leak, or a rule that needs no model.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenFiles(Probe):
     """Every user of the machine can change the model file or the data.
 

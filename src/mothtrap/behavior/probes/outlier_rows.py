@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 NEIGHBORS = 10
@@ -27,7 +27,7 @@ LEAST = 3
 """Fewest rows for which classes are reported; chosen by hand: forests give a probability of 0."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OutlierRows(Probe):
     """A few rows have far larger errors than all others.
 

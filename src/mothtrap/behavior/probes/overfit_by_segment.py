@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class OverfitBySegment(Probe):
     """The model overfits in one segment much more than elsewhere.
 

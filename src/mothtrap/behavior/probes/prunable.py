@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.pruning import pruning_curve
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class Prunable(Probe):
     """A third or more of the hidden channels are not needed.
 

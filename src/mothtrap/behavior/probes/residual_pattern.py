@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ADDITIVE = 0.7
@@ -20,7 +20,7 @@ ADDITIVE = 0.7
 hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ResidualPattern(Probe):
     """The errors can be predicted from the inputs: the model misses a nonlinearity or interaction.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import binomial_above
 from mothtrap.behavior.probe import Probe, Suspicion, percent
@@ -11,10 +10,11 @@ from mothtrap.behavior.probes.weak_segment import weak_segments
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class SegmentGrew(Probe):
     """A segment in which the model is weak has grown.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 KINDS = ("linear", "tree", "boosting")
 
 
-@dataclass(frozen=True)
+@frozen
 class SimpleIsRight(Probe):
     """A model fitted for comparison is right in a segment in which this model is wrong.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Column
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 BEYOND = 0.1
@@ -23,7 +23,7 @@ SKEWED = 30
 Kind = tuple[npt.NDArray[np.bool_], float, str]
 
 
-@dataclass(frozen=True)
+@frozen
 class UnseenValues(Probe):
     """New rows have categories, numbers, or gaps that the training rows do not have.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from mothtrap.behavior.segments import Mask, Segment, search
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 FOUND = "weak segments"
@@ -32,7 +32,7 @@ FOR_HARD_ROWS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class WeakSegment(Probe):
     """The model is wrong much more often in one segment of the rows.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from mothtrap.checks.step import Array, Change, Forward, LossSeen, Step
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 REMEDIES = (
@@ -26,7 +27,7 @@ RANK_TOLERANCE = 1e-5
 """Singular values below this share of the largest count as 0: rounding of float32."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AboveLinearOptimum(Check):
     """A linear model stays above its optimum.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,12 @@ from mothtrap.checks.subject import Array, DataSet, Rows, Subject
 from mothtrap.core.asked_samples import Asked, AskedSample, Metric
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.png import encode
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class PersonToBeat(Check):
     """A person predicts the same samples as the model.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,10 +13,11 @@ from mothtrap.checks.sklearn import simple_models
 from mothtrap.checks.subject import Array, Rows, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoreToBeat(Check):
     """Simple models learn nothing from the data.
 

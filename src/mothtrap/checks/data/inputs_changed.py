@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,10 +12,11 @@ from mothtrap.checks.subject import Array, DataSet, Subject
 from mothtrap.core.contracts import Input
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class InputsChanged(ContractCheck):
     """The inputs differ from an invariants file.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Array, Rows, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 LEVELS = 256
@@ -23,7 +23,7 @@ EDGE = 4
 MOST_ROWS = 400
 
 
-@dataclass(frozen=True)
+@frozen
 class IntegersWrapped(Check):
     """Image bytes were read as signed numbers.
 

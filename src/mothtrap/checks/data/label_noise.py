@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from mothtrap.checks.sklearn import simple_models
 from mothtrap.checks.subject import Array, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 NEAR = 1e-6
 """Probabilities that differ by less are equal; as in cleanlab."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelNoise(Check):
     """Labels are wrong.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Array, DataSet, Subject
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 ABSENT_BY_CHANCE = 1e-6
 """Probability below which training lacks classes of the evaluation by no chance; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LabelShift(Check):
     """Labels are distributed differently in training and evaluation.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,10 +11,11 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Array, Rows, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class OutlierValues(Check):
     """Rows have values that are far from all others.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from mothtrap.checks.tables import Digested
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 LEAST_DISTINCT = 30
@@ -24,7 +24,7 @@ IDENTIFIES = 0.9
 """Distinct values of a column that identifies rows, by distinct rows; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RowsInBoth(Check):
     """Rows are in both the training data and the evaluation data.
 

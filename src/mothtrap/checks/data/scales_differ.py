@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Array, DataSet, Rows, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 EXTREME = 5e-4
 """Share of the values at each end that are left out to detect extreme values; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalesDiffer(Check):
     """Inputs have different scales in training and evaluation.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,10 +11,11 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Array, DataSet, Rows, Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class TooFewRows(Check):
     """The training dataset has few rows.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from mothtrap.checks.contract import ContractCheck
 from mothtrap.checks.subject import Subject
 from mothtrap.core.contracts import Layer
 from mothtrap.core.facts.checks import LayerRow
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class ArchitectureChanged(ContractCheck):
     """The layers differ from an invariants file.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.checks.step import Array, Forward, relative_change
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 FEW_EDGES = 0.1
@@ -20,7 +20,7 @@ loops; chosen by hand: tables of numbers have fewer zeros."""
 GRAPHS = ("GCNConv", "GATConv", "SAGEConv", "GINConv", "MessagePassing")
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchMixing(Check):
     """The output of one row depends on the other rows of its batch.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from mothtrap.checks.step import Array, Change, LossSeen, Step, Trial
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 Severity = Literal["error", "warning", "info"]
@@ -41,7 +41,7 @@ REMEDIES = (
 """Changes, their names, and the advice if the loss falls with them."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CannotOverfit(Check):
     """The script cannot fit one batch.
 

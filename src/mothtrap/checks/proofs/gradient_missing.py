@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.checks.step import Cut, Forward, ParameterSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 PER_TOKEN = ("Embedding", "EmbeddingBag")
@@ -28,7 +28,7 @@ MULTIPLIED = (
 """Advice for gradients that are exactly 0."""
 
 
-@dataclass(frozen=True)
+@frozen
 class GradientMissing(Check):
     """A layer runs, but its parameters never get a gradient.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from mothtrap.checks.step import Array, Change, Forward, LossSeen, Trial
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 BLIND = Change(inputs="constant", regularized=False)
 """Without dropout: its masks are the same in each step, and would distinguish the rows."""
 
 
-@dataclass(frozen=True)
+@frozen
 class InputIgnored(Check):
     """Training on constant inputs gives the same loss as training on the real inputs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -11,10 +10,11 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Subject
 from mothtrap.core.facts.checks import LayerRow
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class LayersUnused(Check):
     """The optimizer updates layers that no watched step calls.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.checks.step import Array, relative_change
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 NEGLIGIBLE = 1e-4
@@ -19,7 +19,7 @@ NEGLIGIBLE = 1e-4
 before a batch normalization is 0 except for rounding. Chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LowPrecision(Check):
     """The gradient of a layer points in a different direction than in float64.
 

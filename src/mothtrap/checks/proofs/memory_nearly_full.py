@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mothtrap.checks.check import Check
 from mothtrap.checks.step import Change
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 REPEATS = (1, 2, 4, 8)
@@ -25,7 +25,7 @@ LARGEST = 1 << 20
 """Rows above which no batch is proposed; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryNearlyFull(Check):
     """A step takes nearly all of the memory.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.checks.step import Array, Change, Step
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 FIRST, GROWTH, SWEPT = 1e-4, 1.2, 100
@@ -23,7 +23,7 @@ WINDOW = 5
 """Steps whose median is compared, since batches differ; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RateOutOfRange(Check):
     """The learning rate is far from the rates at which the loss falls.
 

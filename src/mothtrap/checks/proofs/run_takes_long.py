@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from mothtrap.checks.starts import CANNOT_START
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 HOUR_S, MIB = 3600.0, 1 << 20
 UNITS = {"days": 86_400.0, "hours": HOUR_S, "minutes": 60.0, "seconds": 1.0}
 
 
-@dataclass(frozen=True)
+@frozen
 class RunTakesLong(Check):
     """The whole run takes longer than allowed.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +11,14 @@ from mothtrap.checks.step import Array, Forward, LossSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 LEAST_KNOWN = 0.2
 """Least share of the targets that the loss does not ignore; chosen by hand."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SeesTheFuture(Check):
     """A model that predicts the next step of a sequence sees that step.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from mothtrap.checks.step import Change, LossSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 OWN = 1 - 1e-6
@@ -19,7 +19,7 @@ OWN = 1 - 1e-6
 shift."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TargetIgnored(Check):
     """The loss does not depend on the targets.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
+from mothtrap.core.frozen import frozen
 from mothtrap.core.thresholds import threshold
 
 
-@dataclass(frozen=True)
+@frozen
 class WrongDerivative(Check):
     """The model's backward pass does not compute the derivative of its forward pass.
 
