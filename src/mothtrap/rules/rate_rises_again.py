@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -22,7 +21,7 @@ UNEVEN = 2.0
 """Largest ratio of the length of a climb and of a fall, if both belong to one wave."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RateRisesAgain(Rule):
     """The learning rate falls to almost zero and climbs back again and again.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import RowsDrawn
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -19,7 +18,7 @@ LEAST_TINY = 8
 """Minimum number of rows that may be a batch although no larger data are known."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RowsNotDrawnAgain(Rule):
     """A script draws its own batches, and the rows hardly change.
 

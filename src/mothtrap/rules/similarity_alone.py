@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import SimilarityLoss
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@dataclass(frozen=True)
+@frozen
 class SimilarityAlone(Rule):
     """A loss only asks that two outputs agree, and trains both of them.
 
