@@ -47,7 +47,7 @@ def test_the_same_few_rows_of_a_variable() -> None:
     "perhaps_meant",
     [
         always(anew=1),
-        always(distinct=80),
+        always(rows=80),
         always(source="", source_rows=0),
         drawn(distinct=50),
     ],
@@ -72,9 +72,10 @@ def test_rows_that_stay() -> None:
     [
         drawn(),
         always(source_rows=32),
-        always(source="", source_rows=0, distinct=4),
+        always(source="", source_rows=0, rows=4),
         always(source="", source_rows=0, anew=1),
         always(distinct=1),
+        always(rows=800, distinct=256),
         drawn(same=50),
         drawn(same=50, irregular=True, returned=0.0, source="", source_rows=0),
         drawn(kept=0.9, shifted=1.0),

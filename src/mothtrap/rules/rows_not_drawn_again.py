@@ -121,10 +121,10 @@ class RowsNotDrawnAgain(Rule):
     def _always(self, window: Window, one: RowsDrawn) -> Finding | None:
         """Check for batches that are all the same."""
         anew = one.anew >= one.batches - 1
-        if one.source and one.distinct <= self.part * one.source_rows:
-            clear = anew and one.distinct <= self.few
+        if one.source and one.rows <= self.part * one.source_rows:
+            clear = anew and one.rows <= self.few
             known = f", out of {one.source_rows:,} in `{one.source}`"
-        elif not one.source and anew and LEAST_TINY <= one.distinct <= self.few:
+        elif not one.source and anew and LEAST_TINY <= one.rows <= self.few:
             clear, known = False, ""
         else:
             return None
@@ -132,8 +132,8 @@ class RowsNotDrawnAgain(Rule):
             window,
             one,
             Severity.WARNING if clear else Severity.INFO,
-            f"{one.module} got the same {one.distinct} rows in each of {one.batches} steps{known}",
-            rows=one.distinct,
+            f"{one.module} got the same {one.rows} rows in each of {one.batches} steps{known}",
+            rows=one.rows,
             of_rows=one.source_rows,
             limit=self.part,
         )

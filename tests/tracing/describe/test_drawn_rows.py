@@ -14,7 +14,7 @@ STEPS = REPORT_AT[-1]
 def counted(batches: Iterable[Batch]) -> Draws:
     rows = DrawnRows()
     for batch in batches:
-        rows.add(np.asarray(batch, dtype=np.uint64))
+        rows.add(np.asarray(batch, dtype=np.uint64), len(batch))
     return rows.counts()
 
 
@@ -99,13 +99,13 @@ def test_unobserved_batches_end_a_run() -> None:
     for step in range(40):
         if step % 4 == 0:
             rows.skip()
-        rows.add(np.arange(10, dtype=np.uint64) + 100 * (step // 8))
+        rows.add(np.arange(10, dtype=np.uint64) + 100 * (step // 8), 10)
     assert rows.counts().kept == 0
     assert not rows.counts().irregular
 
 
 def test_reports_at_some_numbers_of_batches() -> None:
     rows = DrawnRows()
-    told = [n for n in range(1, 140) if rows.add(np.arange(8, dtype=np.uint64))]
+    told = [n for n in range(1, 140) if rows.add(np.arange(8, dtype=np.uint64), 8)]
     assert told == [32, 64, 128]
     assert not rows.is_over

@@ -36,7 +36,7 @@ class Draws:
 
     Attributes:
         batches: number of batches.
-        rows: compared rows of the largest batch.
+        rows: rows of the largest batch.
         drawn: compared rows of all batches.
         distinct: number of different rows.
         same: batches with exactly the rows of the previous batch, in the same order.
@@ -93,14 +93,15 @@ class DrawnRows:
         """Record that batches were not observed."""
         self._before, self._run = None, None
 
-    def add(self, digest_R: Digests) -> bool:
+    def add(self, digest_R: Digests, rows: int) -> bool:
         """Add a batch; return whether it is time to report.
 
         Args:
-            digest_R: digests of at most `MAX_ROWS` rows, uint64.
+            digest_R: digests of the first rows, at most `MAX_ROWS`, uint64.
+            rows: number of all rows.
         """
         self.batches += 1
-        self._rows = max(self._rows, len(digest_R))
+        self._rows = max(self._rows, rows)
         self._drawn += len(digest_R)
         before, self._before = self._before, digest_R
         if before is not None and np.array_equal(before, digest_R):

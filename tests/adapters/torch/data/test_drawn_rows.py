@@ -63,7 +63,7 @@ def test_rows_of_an_array_of_another_type() -> None:
 def test_all_rows_of_a_variable_in_one_tensor() -> None:
     x = torch.randn(500, 6)
     fact = told(train(x for _ in range(STEPS)))
-    assert (fact.same, fact.anew, fact.rows) == (31, 1, 256)
+    assert (fact.same, fact.anew, fact.rows) == (31, 1, 500)
 
 
 def test_rows_drawn_at_random() -> None:

@@ -127,20 +127,27 @@ class DrawnRowsObserver:
             model.sources.remember(len(tensor), tensor[0].numel())
         elif model.called in REPORT_AT:
             model.source = model.sources.find(_some_rows(tensor.detach()))
-        settled = functools.partial(self._settled, model, model.digest_R, anew, place)
+        given = model.digest_R, len(tensor), anew, place
+        settled = functools.partial(self._settled, model, *given)
         if use is None:
             settled(False)
         else:
             use.then(settled)
 
     def _settled(
-        self, model: _Model, digest_R: Digests, anew: bool, place: str | None, evaluated: bool
+        self,
+        model: _Model,
+        digest_R: Digests,
+        rows: int,
+        anew: bool,
+        place: str | None,
+        evaluated: bool,
     ) -> None:
         """Add a batch once it is known that it was trained on."""
         if evaluated or model.is_over:
             return
         model.anew += anew
-        if model.draws.add(digest_R):
+        if model.draws.add(digest_R, rows):
             self._report(model, place)
             if model.draws.is_over:
                 self._end(model)
