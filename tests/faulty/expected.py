@@ -70,7 +70,6 @@ PLANTED = (
     exactly("optimizer_reset", "OPT610", 20, severity="warning"),
     exactly("step_without_backward", "OPT608", 1),
     exactly("learning_rate_zero", "OPT601", 10),
-    near("rate_rises_again", "OPT621", 8, severity="warning"),
     exactly("schedule_at_wrong_pace", "OPT614", 0, severity="warning"),
     exactly("detached_term", "LOS415", 0, severity="warning"),
     exactly("similarity_alone", "LOS424", 0, severity="warning"),

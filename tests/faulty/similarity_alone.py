@@ -15,9 +15,10 @@ for step in range(120):
     x = kinds[torch.randint(5, (64,))] + 0.3 * torch.randn(64, 16)
     z1, z2 = (encoder(x + 0.2 * torch.randn_like(x)) for _ in range(2))
     t1, t2 = (z1.detach(), z2.detach()) if options.healthy else (z1, z2)
-    loss = -0.5 * (similarity(predictor(z1), t2).mean() + similarity(predictor(z2), t1).mean())
+    alike = similarity(predictor(z1), t2).mean() + similarity(predictor(z2), t1).mean()
+    loss = -0.5 * alike  # <- here
     optimizer.zero_grad()
-    loss.backward()  # <- here
+    loss.backward()
     optimizer.step()
     if step % 20 == 0:
         print(step, loss.item(), z1.std(dim=0).mean().item())

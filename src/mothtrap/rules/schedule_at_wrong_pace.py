@@ -58,8 +58,8 @@ class ScheduleAtWrongPace(Rule):
     code = "OPT614"
     needs = (Need(facts=(ScheduleEnded,)), Need(facts=(OptimizerFacts,), optional=True))
     explains = (
-        *("learning_rate_too_low", "loss_oscillating", "loss_not_decreasing"),
-        "rate_rises_again",
+        *("learning_rate_too_low", "learning_rate_zero", "loss_oscillating"),
+        "loss_not_decreasing",
     )
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")
