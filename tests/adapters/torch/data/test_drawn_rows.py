@@ -73,6 +73,17 @@ def test_rows_drawn_at_random() -> None:
     assert fact.kept < 0.2
 
 
+def test_a_model_that_is_wrapped_anew_in_each_step() -> None:
+    x, inner = torch.randn(200, 6), classifier()
+    optimizer = sgd(inner)
+    with watched() as seen:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            nn.Sequential(inner)(x[:20]).square().mean().backward()
+            optimizer.step()
+    assert told(seen).same == 31
+
+
 def test_a_batch_that_is_written_into_is_a_new_one() -> None:
     batch = torch.zeros(20, 6)
     fact = told(train(batch.normal_() for _ in range(STEPS)))

@@ -63,7 +63,8 @@ class DrawnRowsObserver:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._models: ByIdentity[nn.Module, _Model] = ByIdentity()
+        # by first parameter, because a script may wrap a model anew in each step
+        self._models: ByIdentity[nn.Parameter, _Model] = ByIdentity()
         self._tries = 0
         self.is_busy = True
 
@@ -86,20 +87,21 @@ class DrawnRowsObserver:
         """
         if not self.is_busy:
             return
-        model = self._models.get(module)
+        weight = next(module.parameters(), None)
+        model = self._models.get(weight) if weight is not None else None
         chosen = next((pair for pair in arguments if has_rows(pair[1])), None)
         self._tries += model is None
         if loaded or self._tries > MAX_TRIES:
             self.is_busy = False
             return
-        if chosen is None or len(chosen[1]) < LEAST_ROWS:
+        if weight is None or chosen is None or len(chosen[1]) < LEAST_ROWS:
             return
         step = self._job.grouper.step
         if model is None:
             if len(self._models) >= MAX_MODELS:
                 return
             path = self._job.book.module_name(module)
-            model = self._models[module] = _Model(path, chosen[0], step)
+            model = self._models[weight] = _Model(path, chosen[0], step)
         if model.is_over or model.step == step:
             return
         model.step = step
