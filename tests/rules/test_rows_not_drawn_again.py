@@ -48,6 +48,7 @@ def test_the_same_few_rows_of_a_variable() -> None:
     [
         always(anew=1),
         always(rows=80),
+        always(rows=350),
         always(source="", source_rows=0),
         drawn(distinct=50),
     ],
@@ -55,6 +56,11 @@ def test_the_same_few_rows_of_a_variable() -> None:
 def test_a_note_if_it_may_be_meant(perhaps_meant: RowsDrawn) -> None:
     [finding] = check(perhaps_meant)
     assert finding.severity == Severity.INFO
+
+
+def test_many_rows_that_are_a_tiny_part() -> None:
+    [finding] = check(always(rows=256, source_rows=50_000))
+    assert finding.severity == Severity.WARNING
 
 
 def test_rows_that_stay() -> None:

@@ -64,6 +64,16 @@ def test_a_variable_that_changes_or_is_gone_is_no_source() -> None:
     assert sources.find(buffer[:2]) is None
 
 
+def test_the_empty_part_of_a_buffer_does_not_count() -> None:
+    buffer = np.zeros((200_000, 3))
+    buffer[:1000] = np.random.default_rng(0).normal(size=(1000, 3))
+    sources = RowSources(view)
+    sources.remember(4, 3)
+    source = sources.find(buffer[:3])
+    assert source is not None
+    assert 900 < source.rows < 1100
+
+
 def test_counts_distinct_rows() -> None:
     flags = np.random.default_rng(0).integers(0, 2, size=(500, 3)).astype(float)
     sources = RowSources(view)

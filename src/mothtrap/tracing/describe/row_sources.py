@@ -26,8 +26,8 @@ MAX_DEPTH, MAX_PARTS, MAX_VALUES = 3, 64, 4096
 Chosen by hand: 2 ms."""
 PROBES: Final = 8
 """Rows of an array that must stay as they are, and columns in which rows are compared first."""
-MAX_COUNTED: Final = 1 << 16
-"""Maximum number of rows of an array whose distinct rows are counted."""
+MAX_COUNTED, MAX_COLUMNS = 1 << 16, 256
+"""Maximum number of rows and columns of an array whose distinct rows are counted."""
 
 
 _WITHOUT_DATA = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
@@ -148,6 +148,9 @@ def _contains(flat_RF: Array, row_F: Array) -> bool:
 
 def _distinct(flat_RF: Array) -> int:
     """Return the number of distinct rows, estimated for a large array."""
-    few = np.ascontiguousarray(flat_RF[:MAX_COUNTED, :: max(1, flat_RF.shape[1] // 256)])
+    rows, columns = flat_RF.shape
+    # evenly spread, because the end of a buffer may not be filled yet
+    some_RF = flat_RF[:: max(1, -(-rows // MAX_COUNTED)), :: max(1, columns // MAX_COLUMNS)]
+    few = np.ascontiguousarray(some_RF)
     different = len(np.unique(few.view(f"V{few.dtype.itemsize * few.shape[1]}")))
-    return round(different / len(few) * len(flat_RF))
+    return round(different / len(few) * rows)

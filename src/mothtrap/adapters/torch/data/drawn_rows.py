@@ -29,8 +29,8 @@ LEAST_ROWS = 4
 """Minimum number of rows of a batch."""
 REMEMBER_AT = 8
 """Number of batches after which the data of the script exist, so that its variables are read."""
-MAX_MODELS, MAX_TRIES = 8, 64
-"""Maximum number of models whose batches are compared, and of calls that show no such model."""
+MAX_MODELS, MAX_STEPS = 4, 64
+"""Maximum number of models whose batches are compared, and of steps until the first is found."""
 
 
 class _Model:
@@ -65,7 +65,6 @@ class DrawnRowsObserver:
         self._job = job
         # by first parameter, because a script may wrap a model anew in each step
         self._models: ByIdentity[nn.Parameter, _Model] = ByIdentity()
-        self._tries = 0
         self.is_busy = True
 
     def called(
@@ -76,7 +75,7 @@ class DrawnRowsObserver:
         use: Use | None,
         place: str | None,
     ) -> None:
-        """Handle the first training forward of a step.
+        """Handle a training forward; of each model, the first in a step is compared.
 
         Args:
             module: the called module, without wrappers.
@@ -90,8 +89,7 @@ class DrawnRowsObserver:
         weight = next(module.parameters(), None)
         model = self._models.get(weight) if weight is not None else None
         chosen = next((pair for pair in arguments if has_rows(pair[1])), None)
-        self._tries += model is None
-        if loaded or self._tries > MAX_TRIES:
+        if loaded or not (self._models or self._job.grouper.steps_applied < MAX_STEPS):
             self.is_busy = False
             return
         if weight is None or chosen is None or len(chosen[1]) < LEAST_ROWS:

@@ -131,6 +131,10 @@ class InputObserver:
             self._job.contain_part("samples", part, arguments, trains, first, use)
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
+        if trains and self.drawn.is_busy:
+            compare, loaded = self.drawn.called, loaders.latest is not None
+            part = self._job.contain_part
+            part("rows of batches", compare, inner, arguments, loaded, use, place)
         if not first:
             return
         if not light:
@@ -141,10 +145,6 @@ class InputObserver:
             self._job.contain_part("digests", self.digests.called, countable, from_loader, trains)
         if trains and len(self._latest) < MICRO_BATCHES:
             self._keep(inner, arguments, frame, place)
-        if trains and self.drawn.is_busy:
-            compare, loaded = self.drawn.called, loaders.latest is not None
-            part = self._job.contain_part
-            part("rows of batches", compare, inner, arguments, loaded, use, place)
         if light and not self.overlap.is_busy:
             self.overlap.trained_step = self._job.grouper.step
             return
