@@ -6,7 +6,7 @@ from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, InputDistribution, RowsShared, SplitDrawn
-from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.evaluations import EvaluationPhase, LossRowsShared
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
@@ -199,6 +199,12 @@ def test_losses_of_masked_rows_say_more_than_equal_inputs(
         LossCall(step=1, mode=Mode.TRAIN, operation="nll", prediction_shape=(used, 7)),
     )
     assert (TrainEvalOverlap().check(window(*facts)) == []) is quiet
+
+
+@pytest.mark.parametrize(("used", "quiet"), [(140, True), (800, False)])
+def test_compared_rows_of_losses_say_more_than_equal_inputs(used: int, quiet: bool) -> None:
+    compared = LossRowsShared(step=5, train_rows=used, eval_rows=200, shared=0)
+    assert (TrainEvalOverlap().check(window(rows(800, 800), compared)) == []) is quiet
 
 
 def test_batches_are_not_masked_rows() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, InputDistribution, RowsShared, SplitDrawn
-from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.evaluations import EvaluationPhase, LossRowsShared
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.facts.workers import Resumed
@@ -81,7 +81,7 @@ class TrainEvalOverlap(Rule):
             Need(facts=(SplitReshuffled,)),
         ),
         Need(facts=(EvaluationPhase, Resumed, SplitDrawn), optional=True),
-        Need(facts=(InputDistribution, LossCall), optional=True),
+        Need(facts=(InputDistribution, LossCall, LossRowsShared), optional=True),
     )
     explains = ("too_good_to_be_true",)
 
@@ -295,16 +295,17 @@ class TrainEvalOverlap(Rule):
 
 def _is_masked(window: Window, one: RowsShared) -> bool:
     """Return whether a model gets all rows in every call, and its losses use only part of them."""
+    compared = list(window.seen(LossRowsShared))
+    if compared:
+        return max(seen.train_rows for seen in compared) < one.train_rows
     given = {
         seen.rows
         for seen in window.seen(InputDistribution)
         if seen.mode is Mode.TRAIN and (seen.module, seen.argument) == (one.module, one.argument)
     }
-    used = [
-        call.prediction_shape[0] if call.targets is None else call.targets.count
-        for call in window.seen(LossCall)
-        if call.mode is Mode.TRAIN and call.prediction_shape
-    ]
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    used = [call.targets.count for call in calls if call.targets is not None]
+    used = used or [call.prediction_shape[0] for call in calls if call.prediction_shape]
     if len(given) != 1 or not used:
         return False
     return max(used) < one.train_rows <= max(given)

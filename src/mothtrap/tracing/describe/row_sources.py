@@ -153,4 +153,4 @@ def _distinct(flat_RF: Array) -> int:
     some_RF = flat_RF[:: max(1, -(-rows // MAX_COUNTED)), :: max(1, columns // MAX_COLUMNS)]
     few = np.ascontiguousarray(some_RF)
     different = len(np.unique(few.view(f"V{few.dtype.itemsize * few.shape[1]}")))
-    return round(different / len(few) * rows)
+    return int(different * rows / len(few))
