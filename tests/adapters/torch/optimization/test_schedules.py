@@ -52,6 +52,22 @@ def test_passes_are_those_of_the_loader_that_is_trained_on() -> None:
     assert (found.planned, found.calls, found.steps, found.passes) == (3, 12, 12, 3)
 
 
+def test_passes_count_if_the_model_gets_tensors_computed_from_the_batch() -> None:
+    model = classifier()
+    loader = DataLoader(TensorDataset(torch.randint(0, 6, (20,))), batch_size=5)
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.CosineAnnealingLR(optimizer, T_max=3)
+        for _ in range(3):
+            for (numbers,) in loader:
+                optimizer.zero_grad()
+                model(torch.eye(6)[numbers]).square().mean().backward()
+                optimizer.step()
+                schedule.step()
+        [found] = told(seen)
+    assert found.passes == 3
+
+
 class Decay:
     """A schedule function that is a callable object."""
 
