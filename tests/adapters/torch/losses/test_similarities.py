@@ -45,11 +45,15 @@ def normalized(p: Tensor, z: Tensor) -> Tensor:
     return (2 - 2 * (F.normalize(p, dim=1) * F.normalize(z, dim=1)).sum(dim=-1)).mean()
 
 
+def scaled(p: Tensor, z: Tensor) -> Tensor:
+    return -F.cosine_similarity(p, z).sum() / 8
+
+
 def squared(p: Tensor, z: Tensor) -> Tensor:
     return F.mse_loss(F.normalize(p, dim=1), F.normalize(z, dim=1))
 
 
-@pytest.mark.parametrize("loss", [cosine, both_ways, normalized, squared])
+@pytest.mark.parametrize("loss", [cosine, both_ways, normalized, scaled, squared])
 def test_both_sides_of_a_similarity(loss: Loss) -> None:
     assert counts(loss) == [(5, 5, 0)]
     assert counts(lambda p, z: cosine(p, z.detach())) == [(5, 0, 5)]
@@ -77,8 +81,12 @@ def to_a_score(p: Tensor, z: Tensor) -> Tensor:
     return F.mse_loss(F.cosine_similarity(p, z), torch.rand(8))
 
 
+def of_soft_labels(p: Tensor, z: Tensor) -> Tensor:
+    return F.cross_entropy(p, z.softmax(1))
+
+
 @pytest.mark.parametrize(
-    "loss", [with_other_rows, with_variance, with_labels, of_a_margin, to_a_score]
+    "loss", [of_soft_labels, with_other_rows, with_variance, with_labels, of_a_margin, to_a_score]
 )
 def test_losses_with_other_terms_are_left_out(loss: Loss) -> None:
     assert counts(loss) == []

@@ -213,3 +213,5 @@ def test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps(
         found = told(seen)
     assert [one.planned for one in found] == planned
     assert all((one.schedule, one.argument) == ("Cosine", "max_iters") for one in found)
+    made = test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps.__code__.co_firstlineno
+    assert all(int((one.location or ":0").rpartition(":")[2]) > made for one in found)

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job import graph
@@ -113,7 +114,8 @@ def _combines(node: Node, children: list[Node]) -> bool:
     name = operation(node)
     if name in ("mul", "div", "sub", "rsub"):
         saved = [getattr(node, name, None) for name in ("_saved_self", "_saved_other")]
-        return len(children) == 1 and all(one is None or one.numel() == 1 for one in saved)
+        weights = [one for one in saved if isinstance(one, torch.Tensor) and one.numel() > 1]
+        return len(children) == 1 and not weights
     return name in _COMBINES or graph.through_views(node) is not node
 
 

@@ -85,7 +85,7 @@ class ScheduleObserver:
             vars(schedule),
             self._job.grouper.steps_applied,
             self._passes(),
-            frames.user_location(),
+            frames.location(frames.user_frame(schedule)),
             _factor(vars(schedule)),
         )
         weakref.finalize(schedule, self._gone, id(schedule)).atexit = False
