@@ -106,7 +106,7 @@ FAMILIES = (
         *("accumulation_not_averaged", "learning_rate_too_high"),
     ),
     _family("steep", "stats", (0.05, 0.02, 0.01, 3e-3, 1e-3, 1e-4), "batchnorm_averages_lag"),
-    _family("steep", "repeated", (0.2, 0.4, 0.6, 0.8, 0.95, 1), "repeated_batch"),
+    _family("steep", "repeated", (0.2, 0.4, 0.6, 0.8, 0.95, 1), "rows_not_drawn_again"),
     _family("table", "leaked", (0.05, 0.1, 0.2, 0.4, 0.7, 1), "train_eval_overlap"),
     _family("table", "epochs", (10, 15, 20, 30, 45, 60), "overfit", "overtraining"),
     _family("regress", "targets", (10, 30, 100, 300, 1000, 1e4), "unscaled_targets"),

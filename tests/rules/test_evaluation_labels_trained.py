@@ -116,3 +116,20 @@ def test_rows_of_a_mask_that_are_trained_and_evaluated_are_reported() -> None:
 
 def test_other_rows_and_the_training_rows_are_fine() -> None:
     assert indexed(0) == indexed(9) == indexed(140, evaluated=140) == []
+
+
+def by_mask(*shared: int) -> list[Finding]:
+    facts = [
+        LossRowsShared(
+            step=5, train_rows=700, eval_rows=200, shared=each, mask=f"mask_{n}", location="t.py:1"
+        )
+        for n, each in enumerate(shared)
+    ]
+    return EvaluationLabelsTrained().check(window(*facts))
+
+
+def test_rows_of_a_variable_if_the_evaluation_has_no_loss() -> None:
+    [finding] = by_mask(100, 200)
+    assert (finding.severity, finding.location) == (Severity.WARNING, "t.py:1")
+    assert "uses the labels of 200 of the 200 rows of `mask_1`" in finding.message
+    assert by_mask(0, 5) == []

@@ -5,8 +5,9 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.data import IndicesShared, RowsShared, SplitDrawn
-from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.data import IndicesShared, InputDistribution, RowsShared, SplitDrawn
+from mothtrap.core.facts.evaluations import EvaluationPhase, LossRowsShared
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.packed import pack
@@ -184,3 +185,34 @@ def test_a_dataset_of_its_own_that_is_the_training_data_is_a_warning() -> None:
     assert [f.severity for f in check(whole, other)] == [Severity.INFO]
     [finding] = check(rows(800, 800, source="loader 1"))
     assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(("given", "used", "quiet"), [(800, 140, True), (800, 800, False)])
+def test_losses_of_masked_rows_say_more_than_equal_inputs(
+    given: int, used: int, quiet: bool
+) -> None:
+    facts = (
+        rows(800, 800),
+        InputDistribution(
+            step=1, mode=Mode.TRAIN, module="Net", argument="x", rows=given, mean=0.0, std=1.0
+        ),
+        LossCall(step=1, mode=Mode.TRAIN, operation="nll", prediction_shape=(used, 7)),
+    )
+    assert (TrainEvalOverlap().check(window(*facts)) == []) is quiet
+
+
+@pytest.mark.parametrize(("used", "quiet"), [(140, True), (800, False)])
+def test_compared_rows_of_losses_say_more_than_equal_inputs(used: int, quiet: bool) -> None:
+    compared = LossRowsShared(step=5, train_rows=used, eval_rows=200, shared=0)
+    assert (TrainEvalOverlap().check(window(rows(800, 800), compared)) == []) is quiet
+
+
+def test_batches_are_not_masked_rows() -> None:
+    facts = (
+        rows(800, 800),
+        InputDistribution(
+            step=1, mode=Mode.TRAIN, module="Net", argument="x", rows=32, mean=0.0, std=1.0
+        ),
+        LossCall(step=1, mode=Mode.TRAIN, operation="nll", prediction_shape=(32, 7)),
+    )
+    assert TrainEvalOverlap().check(window(*facts)) != []

@@ -39,9 +39,12 @@ class EvaluationLabelsTrained(Rule):
         `shared_rows` rows and `shared` of the rows of an evaluation loss are also used by the
         training loss. A note if all its rows are, and other evaluation losses use no such rows.
 
+        If the evaluation computes no loss, the evaluation rows are those of a variable such as
+        `test_mask` or `idx_val`, if another variable selects training rows and none of these.
+
     Stays quiet:
-        If the training loss uses other outputs: `output[idx_train]`. For mini-batches, for
-        evaluations that compute no loss, and for an evaluation of exactly the training rows.
+        If the training loss uses other outputs: `output[idx_train]`. For mini-batches, and for an
+        evaluation of exactly the training rows.
 
     What to do:
         - Use only the training rows in the training loss:
@@ -79,9 +82,12 @@ class EvaluationLabelsTrained(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the rows of training losses, of the model's outputs, and of evaluation losses."""
-        indexed = list(window.seen(LossRowsShared))
+        seen = list(window.seen(LossRowsShared))
+        indexed = [one for one in seen if not one.mask]
         if indexed:
             return self._of_indices(window, indexed)
+        if seen and not any(True for _ in window.seen(Evaluation)):
+            return self._of_masks(window, seen)
         trained = [c for c in window.seen(LossCall) if c.mode is Mode.TRAIN and c.prediction_shape]
         phases = [phase for phase in window.seen(EvaluationPhase) if phase.output_shape]
         if not trained or not phases:
@@ -121,6 +127,28 @@ class EvaluationLabelsTrained(Rule):
                 evidence={"shared": one.shared, "rows": one.eval_rows, "limit": self.shared},
                 location=one.location,
                 fixes=self.fixes(window)[1:],
+            )
+        ]
+
+    def _of_masks(self, window: Window, seen: list[LossRowsShared]) -> list[Finding]:
+        """Check the variables that select evaluation rows."""
+        wrong = {one.mask: one for one in seen if self._is_shared(one)}
+        if not wrong:
+            return []
+        one = max(wrong.values(), key=lambda each: each.shared)
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=0,
+                last_step=one.step,
+                count=one.shared,
+                message=(
+                    f"the training loss uses the labels of {one.shared} of the {one.eval_rows} "
+                    f"rows of `{one.mask}` (limit {self.shared:.0%})"
+                ),
+                evidence={"shared": one.shared, "rows": one.eval_rows, "limit": self.shared},
+                location=one.location,
             )
         ]
 

@@ -11,7 +11,7 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationPhase,
 )
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, SimilarityLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -54,7 +54,8 @@ class EvaluationUnchanged(Rule):
         chooses the actions. Info when a copy that computes
         the targets of squared or absolute errors, from other data than the predictions in
         `target_looks` steps, has the same weights for `target_steps` steps, and a warning after
-        `many_target_steps`.
+        `many_target_steps`. The same if the loss consists of similarities, as in BYOL, whatever
+        data the copy gets.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is also constant, and if the loss changed in
@@ -81,7 +82,7 @@ class EvaluationUnchanged(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(facts=(EvaluatedCopy, EvaluationPhase, BootstrappedTargets), optional=True),
-        Need(facts=(LossCall,), optional=True),
+        Need(facts=(LossCall, SimilarityLoss), optional=True),
         Need(scalars=("loss",), optional=True),
     )
     proof = Proof(title="Evaluation loss", scalars=("loss",), reference=("value",))
@@ -152,12 +153,13 @@ class EvaluationUnchanged(Rule):
     def _unchanged_target(self, window: Window) -> Finding | None:
         """Return a finding about a copy whose output is the target, and which never changes."""
         calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
-        if not calls or any(call.operation != "elementwise" for call in calls):
+        similar = any(one.one for one in window.seen(SimilarityLoss))
+        if not (calls or similar) or any(call.operation != "elementwise" for call in calls):
             return None
         for seen in _by_module(window):
             first, last = seen[0], seen[-1]
             steps = last.step - first.step
-            makes_targets = last.apart >= self.target_looks and not last.same
+            makes_targets = similar or (last.apart >= self.target_looks and not last.same)
             if makes_targets and steps >= self.target_steps and _are_equal(seen):
                 return self._of_target(window, last, steps, len(seen))
         return None

@@ -30,7 +30,8 @@ class ScheduleAtWrongPace(Rule):
         steps (within `tolerance`), and there were fewer calls by a factor of `ratio`. Or the
         planned number equals the number of passes, but every step made a call, so there were
         `ratio` times as many. A `LambdaLR` plans for a number that its function reads, such as a
-        variable, a constant, or an argument of `functools.partial`. If there were enough steps for
+        variable, a constant, or an argument of `functools.partial`; a schedule class of the user
+        for an attribute such as `max_iters`. If there were enough steps for
         all calls of a warm-up, but it did not end: a note when a `LinearLR` or a linear `LambdaLR`
         got less than a tenth of its calls (`warm_up_share`); a warning when a `LambdaLR` got less
         than half (`named_share`), and its number is named after steps.
@@ -56,7 +57,10 @@ class ScheduleAtWrongPace(Rule):
 
     code = "OPT614"
     needs = (Need(facts=(ScheduleEnded,)), Need(facts=(OptimizerFacts,), optional=True))
-    explains = ("learning_rate_too_low", "loss_oscillating", "loss_not_decreasing")
+    explains = (
+        *("learning_rate_too_low", "learning_rate_zero", "loss_oscillating"),
+        "loss_not_decreasing",
+    )
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")
     ratio: float = threshold(

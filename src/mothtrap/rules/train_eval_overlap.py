@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.data import IndicesShared, RowsShared, SplitDrawn
-from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.data import IndicesShared, InputDistribution, RowsShared, SplitDrawn
+from mothtrap.core.facts.evaluations import EvaluationPhase, LossRowsShared
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
@@ -50,7 +51,9 @@ class TrainEvalOverlap(Rule):
 
     Stays quiet:
         Data with many equal rows, such as a few discrete features. Augmented inputs. Training data
-        that are never seen twice, because then not all of them are known.
+        that are never seen twice, because then not all of them are known. Models that get all rows
+        in every call, as in graph learning, if the training losses use only part of them (see
+        DAT522).
 
     What to do:
         - PyTorch: Split once, with fixed indices: `random_split(data, lengths,
@@ -78,6 +81,7 @@ class TrainEvalOverlap(Rule):
             Need(facts=(SplitReshuffled,)),
         ),
         Need(facts=(EvaluationPhase, Resumed, SplitDrawn), optional=True),
+        Need(facts=(InputDistribution, LossCall, LossRowsShared), optional=True),
     )
     explains = ("too_good_to_be_true",)
 
@@ -151,6 +155,8 @@ class TrainEvalOverlap(Rule):
 
     def _by_rows(self, window: Window, one: RowsShared, *, clean: bool) -> Finding | None:
         share = self._share(one)
+        if _is_masked(window, one):
+            return None
         if one.copied and one.shared >= self.rows and share < self.high_share:
             return self._copied(window, one)
         if one.earlier:
@@ -285,6 +291,24 @@ class TrainEvalOverlap(Rule):
             mode=Mode.EVAL.value,
             fixes=(drop, split, *rest),
         )
+
+
+def _is_masked(window: Window, one: RowsShared) -> bool:
+    """Return whether a model gets all rows in every call, and its losses use only part of them."""
+    compared = list(window.seen(LossRowsShared))
+    if compared:
+        return max(seen.train_rows for seen in compared) < one.train_rows
+    given = {
+        seen.rows
+        for seen in window.seen(InputDistribution)
+        if seen.mode is Mode.TRAIN and (seen.module, seen.argument) == (one.module, one.argument)
+    }
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    used = [call.targets.count for call in calls if call.targets is not None]
+    used = used or [call.prediction_shape[0] for call in calls if call.prediction_shape]
+    if len(given) != 1 or not used:
+        return False
+    return max(used) < one.train_rows <= max(given)
 
 
 def _pictured(window: Window, module: str) -> bool:

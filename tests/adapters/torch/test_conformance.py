@@ -43,6 +43,7 @@ class TestTorch(AdapterTests):
         "ScheduleEnded": "tests/adapters/torch/optimization/test_schedules.py",
         "MaskOfOnes": "tests/adapters/torch/layers/test_attention_masks.py",
         "SequenceAxes": "tests/adapters/torch/layers/test_sequence_axes.py",
+        "SimilarityLoss": "tests/adapters/torch/losses/test_similarities.py",
         "WeightsNotRestored": "tests/adapters/torch/optimization/test_saved_weights.py",
         "OptimizersNotRestored": "tests/adapters/torch/optimization/test_saved_weights.py",
         "PolicyEntropy": "tests/adapters/torch/losses/test_policies.py",

@@ -86,6 +86,38 @@ class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class RowsDrawn(Fact, frozen=True, kw_only=True, tag=True):
+    """Rows of the first `batches` batches of a model that gets its data without a loader.
+
+    The largest batch has `rows` rows. At most the first 256 rows of a batch are compared, and
+    `drawn` in all batches. `distinct` of these rows differ. `same` batches had exactly the rows of
+    the previous one. Of the rows of all other batches, a share of `kept` was in the previous batch,
+    and a share of `usual` in a batch long before, as happens by chance. `returned` is the share of
+    rows that came back after other batches. In a share of `shifted` batches, the rows only moved.
+    `irregular`: the numbers of consecutive equal batches follow no plan. `anew` batches were a new
+    tensor. `source` is the variable that contains all of the rows, unchanged, and `source_rows` the
+    number of its distinct rows; "" and 0 if there is none.
+    """
+
+    module: str
+    argument: str
+    first_step: int
+    batches: int
+    rows: int
+    drawn: int
+    distinct: int
+    same: int
+    kept: float
+    usual: float
+    returned: float
+    shifted: float
+    irregular: bool
+    anew: int
+    source: str = ""
+    source_rows: int = 0
+    location: str | None = None
+
+
 class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):
     """A tensor from the data contains NaN or Inf; masks are left out.
 

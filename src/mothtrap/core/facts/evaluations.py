@@ -92,16 +92,18 @@ class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class LossRowsShared(Fact, frozen=True, kw_only=True, tag=True):
-    """An evaluation loss uses rows of a model's output that training losses use, too.
+    """An evaluation uses rows of a model's output that training losses use, too.
 
     The model gets the same data in every call. Training losses have used `train_rows` rows of its
-    output, and this evaluation loss `eval_rows`, of which `shared` are among the former. `location`
-    is the line of the evaluation loss.
+    output, and an evaluation loss `eval_rows`, of which `shared` are among the former. `location`
+    is the line of the evaluation loss. If `mask` is not empty, it is a variable of the script that
+    selects the evaluation rows, and `location` is the line of the training loss.
     """
 
     train_rows: int
     eval_rows: int
     shared: int
+    mask: str = ""
     location: str | None = None
 
 

@@ -227,6 +227,20 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class SimilarityLoss(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss consists only of similarities of normalized vectors.
+
+    In `both` of `looks` inspected backward passes of a line, both sides of a similarity had a
+    gradient and shared weights that were updated. In `one` of them this was true of no similarity.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    both: int = 0
+    one: int = 0
+    location: str | None = None
+
+
 class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
     """Entropy of the distributions from which a policy draws its actions.
 

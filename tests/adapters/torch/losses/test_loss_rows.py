@@ -43,3 +43,32 @@ def test_rows_of_indices_and_masks_are_compared() -> None:
 def test_batches_have_rows_of_their_own() -> None:
     rows = torch.arange(0, 30)
     assert shared(rows, rows + 10, moves=True) == []
+
+
+def masked(*, train: str) -> list[tuple[str, int, int]]:
+    """Train on the labels of a mask, and evaluate without a loss."""
+    model, labels, data = classifier(), torch.randint(0, 3, (ROWS,)), torch.randn(ROWS, 6)
+    every = torch.ones(ROWS, dtype=torch.bool)
+    train_mask, test_mask = torch.arange(ROWS) < 20, torch.arange(ROWS) >= 30
+    chosen = {"every": every, "train": train_mask, "test": test_mask}[train]
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(6):
+            optimizer.zero_grad()
+            output = model(data) if train == "every" else model(data)[chosen]
+            F.cross_entropy(output, labels[chosen]).backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                predicted = model(data).argmax(1)
+                (predicted[test_mask] == labels[test_mask]).float().mean()
+            model.train()
+        assert seen.failed() == []
+        found = [one for one in seen.observed(LossRowsShared) if isinstance(one, LossRowsShared)]
+    return [(one.mask, one.shared, one.train_rows) for one in found]
+
+
+def test_masks_of_an_evaluation_without_a_loss_are_compared() -> None:
+    assert masked(train="train") == [("test_mask", 0, 20)] * 2
+    assert masked(train="test") == [("test_mask", 30, 30)] * 2
+    assert masked(train="every") == [("test_mask", 30, ROWS)] * 2

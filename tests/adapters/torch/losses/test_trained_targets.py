@@ -48,6 +48,20 @@ def of_a_critic(model: nn.Module, _: nn.Module) -> torch.Tensor:
     return 0.5 * advantage.pow(2).mean()
 
 
+def of_several_steps(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    values = torch.stack([model(state())[:, 0] for _ in range(4)])
+    target, targets = model(state())[:, 0], []
+    for _ in range(4):
+        target = reward() + 0.9 * target * torch.ones(8)
+        targets.insert(0, target)
+    return (torch.stack(targets) - values).pow(2).mean()
+
+
+def of_joined_steps(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    target = reward() + 0.9 * model(state())[:, 0]
+    return F.smooth_l1_loss(model(state())[:, 0].repeat(2), torch.cat([target, target]))
+
+
 def target_network(model: nn.Module, other: nn.Module) -> torch.Tensor:
     target = reward() + 0.9 * other(state()).max(1).values
     return F.mse_loss(model(state())[:, 0], target)
@@ -78,7 +92,7 @@ def regression(model: nn.Module, _: nn.Module) -> torch.Tensor:
     return (model(state()) - torch.randn(8, 3)).square().mean()
 
 
-@pytest.mark.parametrize("step", [continued, of_a_critic])
+@pytest.mark.parametrize("step", [continued, of_a_critic, of_several_steps, of_joined_steps])
 def test_a_continued_target_with_a_gradient_is_trained(step: Step) -> None:
     assert found(step) == [(5, 5, 0)]
 

@@ -146,6 +146,26 @@ def test_weights_that_are_not_loaded_with_their_optimizer_are_told(
     assert all(one.untouched for one in found)
 
 
+@pytest.mark.parametrize("sets_data", [False, True])
+def test_weights_may_be_restored_in_place(sets_data: bool) -> None:
+    before = classifier(hidden=32)
+    first = torch.optim.SGD(before.parameters(), lr=0.1, momentum=0.9)
+    train(before, first, steps=3)
+    with watched() as seen:
+        process = seen.tracer.job.process
+        process.resumption = lambda *_: Resumed(step=3, evidence="by hand")
+        model = classifier(hidden=32)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        optimizer.load_state_dict(first.state_dict())
+        for parameter, saved in zip(model.parameters(), before.parameters(), strict=True):
+            if sets_data:
+                parameter.data = saved.detach().clone()
+            else:
+                parameter.data.copy_(saved)
+        train(model, optimizer, steps=1)
+    assert seen.observed(WeightsNotRestored) == []
+
+
 def test_the_optimizer_says_how_many_steps_it_made() -> None:
     said: list[int | None] = []
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import weakref
 from collections.abc import Callable
 
@@ -49,6 +50,22 @@ def test_passes_are_those_of_the_loader_that_is_trained_on() -> None:
                 schedule.step()
         [found] = told(seen)
     assert (found.planned, found.calls, found.steps, found.passes) == (3, 12, 12, 3)
+
+
+def test_passes_count_if_the_model_gets_tensors_computed_from_the_batch() -> None:
+    model = classifier()
+    loader = DataLoader(TensorDataset(torch.randint(0, 6, (20,))), batch_size=5)
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.CosineAnnealingLR(optimizer, T_max=3)
+        for _ in range(3):
+            for (numbers,) in loader:
+                optimizer.zero_grad()
+                model(torch.eye(6)[numbers]).square().mean().backward()
+                optimizer.step()
+                schedule.step()
+        [found] = told(seen)
+    assert found.passes == 3
 
 
 class Decay:
@@ -164,3 +181,37 @@ def test_a_schedule_and_its_model_are_not_kept_alive() -> None:
         del model, schedule
         gc.collect()
         assert [one() for one in gone] == [None, None, None]
+
+
+class Cosine(lr_scheduler.LRScheduler):
+    """A schedule of the user, which goes on after its end."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, warmup: int, max_iters: int) -> None:
+        self.warmup, self.max_iters = warmup, max_iters
+        super().__init__(optimizer)
+
+    def get_lr(self) -> list[float]:
+        share = 0.5 * (1 + math.cos(math.pi * self.last_epoch / self.max_iters))
+        return [rate * share for rate in self.base_lrs]
+
+
+@pytest.mark.parametrize(("max_iters", "planned"), [(3, [3]), (12, [12]), (7, [])])
+def test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps(
+    max_iters: int, planned: list[int]
+) -> None:
+    model = classifier()
+    loader = DataLoader(TensorDataset(torch.randn(20, 6)), batch_size=5)
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = Cosine(optimizer, warmup=3, max_iters=max_iters)
+        for _ in range(3):
+            for (rows,) in loader:
+                optimizer.zero_grad()
+                model(rows).square().mean().backward()
+                optimizer.step()
+                schedule.step()
+        found = told(seen)
+    assert [one.planned for one in found] == planned
+    assert all((one.schedule, one.argument) == ("Cosine", "max_iters") for one in found)
+    made = test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps.__code__.co_firstlineno
+    assert all(int((one.location or ":0").rpartition(":")[2]) > made for one in found)

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.comparing_runs.digests import DigestObserver
+from mothtrap.adapters.torch.data.drawn_rows import DrawnRowsObserver
 from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapObserver
@@ -71,6 +72,7 @@ class InputObserver:
         digests: digests of the inputs of a step.
         loaders: know the origin of a batch.
         overlap: compares training rows with evaluation rows.
+        drawn: compares consecutive batches that are not from a loader.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int]) -> None:
@@ -83,6 +85,12 @@ class InputObserver:
         self._reported = 0
         self._first: weakref.ref[nn.Module] | None = None
         self.overlap = OverlapObserver(job)
+        self.drawn = DrawnRowsObserver(job)
+
+    @property
+    def reads_light_steps(self) -> bool:
+        """Whether the inputs of light steps are read, too."""
+        return self.overlap.is_busy or self.drawn.is_busy
 
     def root_called(
         self,
@@ -123,6 +131,10 @@ class InputObserver:
             self._job.contain_part("samples", part, arguments, trains, first, use)
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
+        if trains and self.drawn.is_busy:
+            compare, loaded = self.drawn.called, loaders.latest is not None
+            part = self._job.contain_part
+            part("rows of batches", compare, inner, arguments, loaded, use, place)
         if not first:
             return
         if not light:

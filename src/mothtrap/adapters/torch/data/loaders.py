@@ -219,9 +219,10 @@ class LoaderObserver:
         """Handle the start of a backward pass, which trains on the latest batch."""
         self._job.contain_part("samples", self.provenance.backward_began)
         batch = self._in_use
+        if batch is not None:  # even if the model gets tensors that are computed from it
+            self.passes_trained = max(self.passes_trained, batch.source.passes)
         if batch is None or not batch.trains:
             return
-        self.passes_trained = max(self.passes_trained, batch.source.passes)
         if not batch.source.trained:
             batch.source.trained = True
             self._shared.compare(batch.source)

@@ -196,7 +196,7 @@ class OverlapObserver:
             self._ran_between()
             return  # between a forward and its step
         for chosen in arguments:
-            if _has_rows(chosen[1]) or _has_sparse_rows(chosen[1]):
+            if has_rows(chosen[1]) or _has_sparse_rows(chosen[1]):
                 break
         else:
             return
@@ -397,7 +397,7 @@ def _is_apart(source: Source | None, trained: Source | None) -> bool:
     return first is not None and second is not None and first.dataset is not second.dataset
 
 
-def _has_rows(tensor: torch.Tensor) -> bool:
+def has_rows(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is a batch of rows of several values on the host."""
     return (
         tensor.ndim > 1

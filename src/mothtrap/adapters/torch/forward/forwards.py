@@ -138,6 +138,7 @@ class ForwardObserver:
     def passed_unobserved(self) -> None:
         """Like `new_step`, if the previous step was not observed."""
         self.observe_all()
+        self.inputs.drawn.passed_unobserved()
         self.new_step()
 
     def _look_up_calls(self) -> None:
@@ -321,7 +322,7 @@ class ForwardObserver:
             uses = self.evaluations.uses
             uses.called += 1
             searched = uses.called > 1 and uses.searches_light_steps
-            if not light or searched or self.inputs.overlap.is_busy:
+            if not light or searched or self.inputs.reads_light_steps:
                 self._job.contain_part(
                     "evaluations", self._watch_use, module, args, owned, place[1]
                 )

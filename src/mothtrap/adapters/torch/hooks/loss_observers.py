@@ -13,6 +13,7 @@ from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
+from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
@@ -25,6 +26,7 @@ from mothtrap.core.facts.losses import (
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
+    SimilarityLoss,
     TrainedTarget,
     UnreadEnds,
 )
@@ -57,6 +59,7 @@ def add_loss_observers(
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
+    observers.add("loss terms", lambda: SimilarityObserver(job), SimilarityLoss)
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)

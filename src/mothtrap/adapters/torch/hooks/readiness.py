@@ -47,6 +47,7 @@ from mothtrap.core.facts.losses import (
     OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
+    SimilarityLoss,
     TokenShares,
     TrainedTarget,
     UnreadEnds,
@@ -104,8 +105,8 @@ OF_BACKWARDS: Final = frozenset(
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, OneSidedPairs, RestoredNothing, TrainedTarget, UnreadEnds),
-        UpdateDropped,
+        *(DetachedTerm, OneSidedPairs, RestoredNothing, SimilarityLoss, TrainedTarget),
+        *(UnreadEnds, UpdateDropped),
     )
 )
 """Facts that require an optimizer step, or an update by hand."""

@@ -115,8 +115,7 @@ class Tracer(Parts):
         self.checkpoints = CheckpointObserver(self, self.optimizers)
         self._initial_weights = InitialWeightsObserver(self, self.optimizers)
         self._facts = OptimizerFactsObserver(self, self.optimizers)
-        self._pace = PaceObserver(self)
-        self.observers = Observers(self)
+        self._pace, self.observers = PaceObserver(self), Observers(self)
         self._observe()
         self.snapshots = TorchSnapshotTaker(self)
         self._onset = Onset(self, self.forwards, self.losses, self._target_order)
@@ -200,6 +199,7 @@ class Tracer(Parts):
     def optimizer_made(self, optimizer: Optimizer) -> None:
         """Handle a new optimizer."""
         self.contain(self.optimizers.add, optimizer)
+        self.contain(self.contain_part, "checkpoints", self.saved_weights.made, optimizer)
 
     def scheduler_made(self, scheduler: Any) -> None:
         """Handle a new learning rate scheduler."""

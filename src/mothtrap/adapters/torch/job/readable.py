@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 from torch._functorch import pyfunctorch
 
+from mothtrap.statistics.torch.in_place import as_array, lies_in_place
 from mothtrap.statistics.torch.plain import has_own_dispatch, local
 
 SPARSE = (
@@ -75,6 +78,16 @@ def is_countable(tensor: torch.Tensor) -> bool:
         and tensor.layout in SPARSE
         and is_readable(tensor)
     )
+
+
+def plain_array(value: Any) -> npt.NDArray[Any] | None:
+    """Return the elements of a tensor or array that lie in order on the host; None for others."""
+    if type(value) is np.ndarray:
+        return value if value.flags.c_contiguous and value.dtype.kind in "fiub" else None
+    if type(value) is not torch.Tensor or not (is_plain(value) and lies_in_place(value)):
+        return None
+    unread = value.is_complex() or value.dtype is torch.bfloat16
+    return None if unread else as_array(value.detach())
 
 
 def kind_of_unread(tensor: torch.Tensor) -> str | None:

@@ -15,9 +15,10 @@ import torch
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node
-from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.job.readable import is_plain, plain_array
 from mothtrap.core.facts.evaluations import LossRowsShared
 from mothtrap.statistics.torch.in_place import as_array
+from mothtrap.tracing.describe.row_masks import held_out_rows
 from mothtrap.tracing.jobs.identity import OwnRef
 from mothtrap.tracing.source import frames
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
-LOOKS, WHOLE = 8, 3
-"""Training losses, and losses of each line that evaluates, that are inspected, and training losses
-with all rows of the output after which nothing more is. Chosen by hand."""
+LOOKS, WHOLE, MASKED = 8, 3, 2
+"""Training losses, and losses of each line that evaluates, that are inspected; training losses with
+all rows of the output for knowing that all do so; evaluations in which variables of the script are
+read. Chosen by hand."""
 MAX_ROWS, MAX_ELEMENTS = 1 << 15, 1 << 22
 MAX_SITES = 8
 
@@ -50,7 +52,8 @@ class LossRows:
         self._purpose = ""
         self._pending: list[tuple[Node, set[int]]] = []
         self._trained: set[int] = set()
-        self._losses = self._whole = 0
+        self._place: str | None = None  # of the training loss
+        self._losses = self._whole = self._labelled = self._masked = self._size = 0
         self._repeated = False  # training got the same data twice
         self._evaluated: Counter[str] = Counter()
 
@@ -73,6 +76,13 @@ class LossRows:
         self._repeated = self._repeated or (trains and before is given)
         if trains or not training:
             self._purpose = "train" if trains else "evaluate"
+        if self._purpose == "evaluate" and (self._trained or self._is_whole):
+            self._look_for_masks()
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether training losses use the labels of all rows."""
+        return self._labelled >= WHOLE
 
     def returned(self, outputs: Sequence[torch.Tensor]) -> None:
         """Handle the outputs of the model; the only one may have a row for each row of data."""
@@ -90,10 +100,14 @@ class LossRows:
             return
         if self._purpose == "evaluate" and self._trained and self._repeated:
             self._evaluate(prediction, output)
-        elif self._purpose == "train" and result.grad_fn is not None and self._losses < LOOKS:
+        if self._purpose != "train" or result.grad_fn is None or self._is_whole:
+            return
+        if self._losses < LOOKS:
             rows = _rows(prediction, output)
+            self._place, self._size = frames.user_location(), len(output)
             self._whole = 0 if rows else self._whole + 1
-            self.looks = self.looks and self._whole < WHOLE
+            self._labelled = 0 if rows else self._labelled + _has_all_labels(args, output)
+            self.looks = self.looks and (self._whole < WHOLE or self._is_whole)
             if rows:
                 del self._pending[:-MAX_SITES]
                 self._pending.append((result.grad_fn, rows))
@@ -108,6 +122,24 @@ class LossRows:
             if node in head:
                 self._losses += 1
                 self._trained |= rows
+
+    def _look_for_masks(self) -> None:
+        """Report evaluation rows that training losses use, by the variables that select them."""
+        if not self._repeated or self._masked >= MASKED:
+            return
+        self._masked += 1
+        trained = set(range(self._size)) if self._is_whole else self._trained
+        for mask in held_out_rows(frames.user_frame(), self._size, plain_array)[:MAX_SITES]:
+            self._job.recorder.notes.observe(
+                LossRowsShared(
+                    step=self._job.grouper.steps_applied,
+                    train_rows=len(trained),
+                    eval_rows=len(mask.rows),
+                    shared=len(mask.rows & trained),
+                    mask=mask.name,
+                    location=self._place,
+                )
+            )
 
     def _evaluate(self, prediction: torch.Tensor, output: torch.Tensor) -> None:
         place = frames.user_location()
@@ -148,6 +180,16 @@ def _can_refer(given: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _has_all_labels(args: Sequence[Any], output: torch.Tensor) -> bool:
+    """Return whether a loss has a label for each row of an output."""
+    target = args[1] if len(args) > 1 else None
+    if args[0].shape != output.shape or not isinstance(target, torch.Tensor):
+        return False
+    if not (is_plain(target) and target.ndim and len(target) == len(output)):
+        return False
+    return target.is_floating_point() or not bool((target < 0).any())
 
 
 def _rows(prediction: torch.Tensor, output: torch.Tensor) -> set[int] | None:

@@ -27,6 +27,7 @@ BEFORE_LOG_PROBS = frozenset(
 )
 _NORMAL = ("sub", "sub", "div", "neg", "pow", "sub")
 """Operations of `Normal.log_prob`, the last operation first."""
+_JOINS = frozenset(["cat", "stack"])
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
@@ -228,8 +229,13 @@ def _is_log_of_normal(node: Node) -> bool:
 
 
 def _is_continued(node: Node | None) -> bool:
-    """Return whether a node adds a reward to a weighted prediction: `reward + gamma * value`."""
+    """Return whether a node adds a reward to a weighted prediction: `reward + gamma * value`.
+
+    Of joined targets, such as those of several steps, the first with a graph is inspected.
+    """
     node = graph.through_views(node)
+    if node is not None and operation(node) in _JOINS:
+        node = graph.through_views(next((c for c, _ in node.next_functions if c is not None), None))
     if node is None or operation(node) != "add":
         return False
     weighted = graph.through_views(_only_child(node))

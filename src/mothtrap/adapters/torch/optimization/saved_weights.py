@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -10,10 +11,13 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.naming import Root
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.workers import OptimizersNotRestored, WeightsNotRestored, WeightsSaved
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.torch.in_place import glimpse
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -22,6 +26,10 @@ COST_SHARE = 0.01
 """Maximum share of the time since the last digest that a digest may take, because some programs
 request the state of a model in every step. Chosen by hand: half of the default overhead.
 """
+
+
+MAX_WEIGHTS = 8
+"""Number of weights of an optimizer of which some values are remembered."""
 
 
 class ForwardCount(Protocol):
@@ -45,7 +53,15 @@ class SavedWeights:
     def __init__(self, job: Job, optimizers: OptimizerObserver, evaluated: ForwardCount) -> None:
         self._job, self._optimizers, self._evaluated = job, optimizers, evaluated
         self._free_from_s = 0.0
+        self._new: list[tuple[ContentRef[torch.Tensor], bytes]] = []
         self.loads: int | None = None
+
+    def made(self, optimizer: Optimizer) -> None:
+        """Remember some values of the weights that a new optimizer of a restarted job gets."""
+        if not self._job.job.is_resumed or self._job.grouper.steps_applied:
+            return
+        for weight in islice(parameters(optimizer), MAX_WEIGHTS):
+            self._new.append((ContentRef(weight), glimpse(weight)))
 
     def state_asked(self, module: nn.Module) -> None:
         """Handle a request for a module's state, as for a checkpoint."""
@@ -100,7 +116,11 @@ class SavedWeights:
         """Report the optimizers that were loaded without the weights that they belong to."""
         restored = [one for _, one in self._optimizers.alive() if any(one.state.values())]
         roots = [root.module() for root in self._job.book.roots if self._optimizers.owns_root(root)]
-        if restored:
+        written = any(
+            weight is not None and glimpse(weight) != before
+            for weight, before in ((reference(), before) for reference, before in self._new)
+        )
+        if restored and not written:  # weights may also be restored one by one, in place
             self._job.recorder.notes.observe(
                 WeightsNotRestored(
                     step=step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,11 +13,12 @@ from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     LambdaLR,
     LinearLR,
+    LRScheduler,
     OneCycleLR,
     PolynomialLR,
 )
 
-from mothtrap.adapters.torch.optimization.schedule_numbers import numbers_read
+from mothtrap.adapters.torch.optimization.schedule_numbers import LEAST, numbers_read
 from mothtrap.core.facts.optimizers import ScheduleEnded
 from mothtrap.tracing.source import frames
 
@@ -31,6 +33,10 @@ PLANS: dict[type[Any], str] = {
 }
 """Schedules, and the argument that contains the planned number of calls."""
 MAX_SCHEDULES = 8
+OF_TORCH = ("last_epoch", "_step_count")
+"""Numbers that torch keeps in each schedule."""
+OF_LENGTH = ("epoch", "iter", "max", "step", "total", "length")
+"""Parts of the names under which a schedule of the user keeps its planned number of calls."""
 NEAR = 0.02
 """Largest difference of a number from the number of steps, as a share, to count as equal."""
 
@@ -69,7 +75,8 @@ class ScheduleObserver:
 
     def made(self, schedule: Any) -> None:
         """Handle a new schedule."""
-        if type(schedule) not in (*PLANS, LambdaLR) or id(schedule) in self._alive:
+        known = type(schedule) in (*PLANS, LambdaLR) or is_users_own(type(schedule))
+        if not known or id(schedule) in self._alive:
             return
         if len(self._alive) + len(self._ended) >= MAX_SCHEDULES:
             return
@@ -78,7 +85,7 @@ class ScheduleObserver:
             vars(schedule),
             self._job.grouper.steps_applied,
             self._passes(),
-            frames.user_location(),
+            frames.location(frames.user_frame(schedule)),
             _factor(vars(schedule)),
         )
         weakref.finalize(schedule, self._gone, id(schedule)).atexit = False
@@ -88,7 +95,8 @@ class ScheduleObserver:
 
         A function of a `LambdaLR` may read many numbers. The planned number is a number near the
         number of steps, or a number that is named after epochs and equals the number of passes. If
-        every call raised the rate by the same amount, it is the length of the warm-up.
+        every call raised the rate by the same amount, it is the length of the warm-up. A schedule
+        of the user plans for such a number if it keeps it under a fitting name (`OF_LENGTH`).
         """
         for number in list(self._alive):
             self._end(self._alive.pop(number))
@@ -110,7 +118,7 @@ class ScheduleObserver:
                     schedule=made.kind.__name__,
                     argument=argument,
                     planned=planned,
-                    calls=int(state["last_epoch"]),
+                    calls=int(state.get("last_epoch", 0)),
                     steps=steps,
                     passes=passes,
                     warms_up=warms_up,
@@ -126,6 +134,9 @@ def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int, boo
         rises = made.kind is LinearLR and state["start_factor"] < state["end_factor"]
         yield argument, int(state[argument]), rises
         return
+    if made.kind is not LambdaLR:
+        yield from _plans_of_users(state, steps, passes)
+        return
     for function in state["lr_lambdas"]:
         numbers = numbers_read(function)
         for name, number in numbers.items():
@@ -136,6 +147,25 @@ def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int, boo
         found = _warm_up(made, numbers, steps)
         if found is not None:
             yield *found, True
+            return
+
+
+def is_users_own(kind: type[Any]) -> bool:
+    """Return whether a class is a schedule that the user wrote."""
+    own = issubclass(kind, LRScheduler) and inspect.isfunction(vars(kind).get("get_lr"))
+    return own and frames.is_users_file(vars(kind)["get_lr"].__code__.co_filename)
+
+
+def _plans_of_users(
+    state: Mapping[str, Any], steps: int, passes: int
+) -> Iterator[tuple[str, int, bool]]:
+    """Yield the planned number of calls of a schedule that the user wrote."""
+    for name, number in state.items():
+        fits = any(part in name.lower() for part in OF_LENGTH) and "warm" not in name.lower()
+        if not fits or type(number) is not int or name in OF_TORCH or number < LEAST:
+            continue
+        if number == passes or abs(number - steps) <= NEAR * steps:
+            yield name, number, False
             return
 
 

@@ -1,0 +1,79 @@
+"""LOS424: a loss only asks that two outputs agree, and trains both of them."""
+
+from __future__ import annotations
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import SimilarityLoss
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.frozen import frozen
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@frozen
+class SimilarityAlone(Rule):
+    """A loss only asks that two outputs agree, and trains both of them.
+
+    What it detects:
+        A loss that consists only of similarities between outputs of the same network, such as
+        the two views of an image, when both outputs carry a gradient.
+
+    Why it matters:
+        A network that returns the same vector for all inputs minimizes this loss. BYOL and SimSiam
+        prevent this by not training one of the sides; contrastive losses by pushing the outputs of
+        other rows apart.
+
+    Fires:
+        Warning when, in at least `looks` inspected backward passes at one line, all terms of the
+        loss are cosine similarities, or squared differences of normalized vectors, and the
+        optimizer steps weights that both sides of a term share.
+
+    Stays quiet:
+        If one side has no gradient, or comes from another network. If the loss has any other term,
+        such as the other rows of the batch, variances, or labels that weight the similarities.
+
+    What to do:
+        - Train one side only: `-F.cosine_similarity(p, z.detach()).mean()`.
+        - Or compute the target with an averaged copy of the network, inside `torch.no_grad()`.
+        - Or add a term that pushes the outputs of other rows apart.
+
+    Example:
+        loss = -F.cosine_similarity(predictor(z1), z2).mean()
+        loss = -F.cosine_similarity(predictor(z1), z2.detach()).mean()
+
+    References:
+        Chen, He 2021, Exploring simple siamese representation learning,
+        https://arxiv.org/abs/2011.10566
+    """
+
+    code = "LOS424"
+    title = "nothing prevents a constant output"
+    needs = (Need(facts=(SimilarityLoss,)),)
+    explains = ("constant_output", "loss_not_decreasing", "too_good_to_be_true")
+
+    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check every line whose loss consists of similarities."""
+        if window.total_steps < self.looks:
+            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
+        found = [one for one in window.seen(SimilarityLoss) if one.both >= self.looks]
+        return [self._finding(window, one) for one in found][:1]
+
+    def _finding(self, window: Window, one: SimilarityLoss) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=one.step,
+            count=one.both,
+            message=(
+                "the loss only asks that two outputs of the same network agree, and both carry a "
+                f"gradient in {one.both} of {one.looks} inspected backward passes: a constant "
+                "output minimizes it"
+            ),
+            evidence={"passes": one.both, "looks": one.looks, "limit": self.looks},
+            location=one.location,
+        )
