@@ -148,3 +148,22 @@ def test_an_iterator_made_in_each_step_is_told() -> None:
             params, _ = compiled(params, x, y)
     [seen] = [one for one in process.facts() if isinstance(one, OneBatchUsed)]
     assert (seen.source, seen.unused, seen.rows) == ("data", 7, 8)
+
+
+def test_moments_in_another_structure_are_no_batch() -> None:
+    """The function gets a flat list, and returns a tree, as `nnx.jit` does."""
+
+    def update(leaves: Any, x: Any) -> Any:
+        params, momentum = leaves
+        loss, grads = jax.value_and_grad(lambda w: jnp.mean((x @ w) ** 2))(params)
+        momentum = 0.9 * momentum + grads
+        return {"w": params - 0.01 * momentum, "m": momentum, "loss": loss}
+
+    process, index = Process("jax"), 0
+    out = {"w": jnp.ones((4, 40)), "m": jnp.zeros((4, 40))}
+    with process.watched(ADAPTER):
+        compiled = jax.jit(update)
+        for _ in range(20):
+            out = compiled([out["w"], out["m"]], X[index : index + 8])
+    [seen] = [one for one in process.facts() if isinstance(one, OneBatchUsed)]
+    assert (seen.rows, seen.source) == (8, "X")
