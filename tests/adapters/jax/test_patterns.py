@@ -178,3 +178,16 @@ def collected(loss: Callable[..., Any], *arguments: Any) -> Any:
     looker.given(values[1:], values[:1])
     Evaluation(looker, loops=False, keeps_derivatives=True).run(closed.jaxpr, closed.consts, values)
     return looker
+
+
+def test_labels_are_found_after_a_loop_over_positions() -> None:
+    tokens = np.array([[1, 2, 0], [3, 0, 0]])
+    x, hot = np.ones((2, 3, 3), np.float32), np.eye(4, dtype=np.float32)[tokens]
+
+    def loss(w: Any, x: Any, hot: Any) -> Any:
+        step = lambda state, row: (state + row, (state + row) @ w)  # noqa: E731
+        _, logits = jax.lax.scan(step, jnp.zeros((2, 3)), x.swapaxes(0, 1))
+        return -jnp.mean(jnp.sum(hot * jax.nn.log_softmax(logits.swapaxes(0, 1)), axis=-1))
+
+    [labels] = collected(loss, W, x, hot).looks.chosen
+    assert np.array_equal(labels, tokens)

@@ -111,6 +111,7 @@ class Patterns:
         self.counted: list[Any] = []
         self.sights: list[Any] = []
         self._carrying: set[int] = set()
+        self._kept: list[Any] = []
         self._predicted: set[int] = set()
         self._weights: list[Any] = []
 
@@ -119,13 +120,17 @@ class Patterns:
         self._weights += leaves
         self._carrying |= {id(leaf) for leaf in leaves}
 
+    def carried(self, name: str, values: Sequence[Any], results: Sequence[Any]) -> None:
+        """Record the results of an operation, such as a loop, that depend on weights."""
+        if name != "stop_gradient" and any(id(value) in self._carrying for value in values):
+            real = [one for one in results if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
+            self._carrying |= {id(one) for one in real}
+            self._kept += real[1:]
+
     def operation(self, eqn: Any, caller: Caller, values: Sequence[Any], result: Any) -> None:
         """Process an operation that was recorded in `made`."""
         name = eqn.primitive.name
-        is_real = jax.numpy.issubdtype(result.dtype, jax.numpy.floating)
-        carries = name != "stop_gradient" and any(id(value) in self._carrying for value in values)
-        if is_real and carries:
-            self._carrying.add(id(result))
+        self.carried(name, values, [result])
         if name in LAYERS or any(id(value) in self._predicted for value in values):
             self._predicted.add(id(result))
         if name in ("square", "integer_pow", "abs"):

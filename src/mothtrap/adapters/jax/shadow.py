@@ -164,6 +164,7 @@ class Collector:
         if not results:
             return
         self._made.add(eqn, values, results[0])
+        self.patterns.carried(name, values, results)
         self.patterns.operation(eqn, caller, values, results[0])
         if name == "stop_gradient" and self._operation(self._source(values[0])) in BEFORE_CUTS:
             self._stopped = self._stopped or internals.line_of_equation(eqn, caller)
