@@ -44,7 +44,7 @@ def test_stays_quiet(stops: Stops) -> None:
 
 
 def test_few_sequences_say_nothing() -> None:
-    assert check((16, 16, 0.3)) == []
+    assert check((4, 4, 0.3)) == []
 
 
 def test_needs_labels_that_do_not_count() -> None:

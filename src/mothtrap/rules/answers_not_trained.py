@@ -50,7 +50,9 @@ class AnswersNotTrained(Rule):
     code = "DAT530"
     needs = (Need(facts=(LossCall,)),)
 
-    rows: int = threshold(32, unit="sequences", source="chosen by hand")
+    rows: int = threshold(
+        8, unit="sequences", source="chosen by hand: batches of large models have few rows"
+    )
     row_share: float = threshold(
         0.95, unit="of the sequences", source="chosen by hand: a few have very short answers"
     )

@@ -112,4 +112,6 @@ def test_ends_that_the_loss_does_not_count_are_described(how: str, ends: bool) -
     for rows, last, last_rows, _, after_rows in filter(None, seen):
         assert after_rows == rows
         assert last_rows == rows if ends else last_rows < rows / 2
-        assert not ends or last == (0 if how == "mask" else end)  # a mask hides what follows the end
+        assert not ends or last == (
+            0 if how == "mask" else end
+        )  # a mask hides what follows the end
