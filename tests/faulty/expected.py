@@ -86,6 +86,7 @@ PLANTED = (
     Planted("policy_entropy_gone", "LOS419", 9, 90, severity="info"),
     near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),
+    near("answers_not_trained", "DAT530", 0, severity="warning"),
     exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
     exactly("overlap_minimized", "LOS421", 0, severity="warning"),
     exactly("pairs_one_sided", "LOS425", 0, severity="info"),

@@ -165,3 +165,27 @@ def test_advice_on_workers_is_given_to_streams_only() -> None:
     [loader], [stream] = check(passed(10)), check(passed(10, "iterable", workers=2))
     assert not any("worker" in fix for fix in loader.fixes)
     assert "worker" in stream.fixes[0]
+
+
+def test_an_argument_cut_at_the_same_place_is_named() -> None:
+    again = OneBatchUsed(
+        step=30,
+        loader="update",
+        steps=16,
+        unused=0,
+        first_step=1,
+        rows=128,
+        of_rows=60000,
+        source="train_images",
+    )
+    [finding] = RepeatedBatch().check(window(again))
+    assert finding.severity is Severity.WARNING
+    assert finding.message == (
+        "`update` trained on the same batch of 128 rows as in the step before in 16 steps, "
+        "although `train_images` has 60000 rows"
+    )
+    assert finding.fixes[0].startswith("Let the slice depend on the step")
+    anew = msgspec.structs.replace(again, of_rows=0, unused=468, source="train_ds")
+    [finding] = RepeatedBatch().check(window(anew))
+    assert "the first of 469 batches of `train_ds`, which is iterated anew" in finding.message
+    assert finding.fixes[0].startswith("Create the iterator once")

@@ -36,8 +36,8 @@ class EvaluationUnchanged(Rule):
     What it detects:
         Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
         loss changes. Also a copy of the trained model whose weights are equal in every evaluation,
-        no matter what is computed from its output. PyTorch: also a target network that never
-        changes.
+        no matter what is computed from its output. PyTorch, JAX: also a target network that
+        never changes.
 
     Why it matters:
         New weights or new rows change the loss at least in its last digit. If it stays equal, the

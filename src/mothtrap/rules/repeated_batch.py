@@ -43,12 +43,15 @@ class RepeatedBatch(Rule):
         other; info if the batch has more rows than `few`, because it may be all the data. Error
         when 32 steps or more train on one batch, while the loader returns other batches that the
         model never gets. Warning when a step in JAX gets at least four times as many rows as it
-        trains on, and takes the same ones in 16 inspected steps. Info when only evaluation data
-        repeat, because the data contain equal rows.
+        trains on, and takes the same ones in 16 inspected steps. Warning when a JAX script passes
+        the batch of the step before again in at least 16 steps, as a new array, although a variable
+        holds at least four times as many rows, or it takes the first batch of `next(iter(data))`
+        each time. Info when only evaluation data repeat, because the data contain equal rows.
 
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same
-        batch in another pass. Data sliced by hand (full-batch training, replay). Batches whose rows
+        batch in another pass. Data sliced by hand (full-batch training, replay), except for the
+        cases of JAX above. Steps inside `scan` or `fori_loop`. Batches whose rows
         are all the same. Batches of a single row, and data with so few distinct rows that batches
         repeat by chance.
 
@@ -136,6 +139,8 @@ class RepeatedBatch(Rule):
     def _for_ever(self, window: Window, used: list[OneBatchUsed]) -> Finding:
         """Check for steps that all train on one batch while the loader returns others."""
         worst = max(used, key=lambda one: one.steps)
+        if worst.source:
+            return self._passed_again(window, worst)
         if worst.of_rows:
             return self._same_part(window, worst)
         return self.finding(
@@ -175,6 +180,34 @@ class RepeatedBatch(Rule):
                 "indices drawn with a new key in each step.",
             ),
             evidence={"rows": one.rows, "of_rows": one.of_rows, "steps": one.steps},
+            location=one.location,
+        )
+
+    def _passed_again(self, window: Window, one: OneBatchUsed) -> Finding:
+        if one.of_rows:
+            why = f"although `{one.source}` has {one.of_rows} rows"
+            fix = (
+                "Let the slice depend on the step: `order[i * size : (i + 1) * size]`, not "
+                "`order[:size]`."
+            )
+        else:
+            why = f"the first of {one.unused + 1} batches of `{one.source}`, which is iterated anew"
+            fix = (
+                "Create the iterator once, before the loop: `batches = iter(data)`, then "
+                "`next(batches)` in each step."
+            )
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.first_step,
+            last_step=one.step,
+            count=one.steps,
+            message=(
+                f"`{one.loader}` trained on the same batch of {one.rows} rows as in the step "
+                f"before in {one.steps} steps, {why}"
+            ),
+            fixes=(fix,),
+            evidence={"rows": one.rows, "steps": one.steps},
             location=one.location,
         )
 

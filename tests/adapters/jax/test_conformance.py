@@ -24,6 +24,7 @@ class TestJax(AdapterTests):
     steps = STEPS
     replaced: ClassVar = (jax,)
     elsewhere: ClassVar = {
+        "EvaluatedCopy": "tests/adapters/jax/test_target_networks.py",
         "OneBatchUsed": "tests/adapters/jax/test_same_rows.py",
         "UnreadEnds": "tests/adapters/jax/test_episode_ends.py",
         "SummedGradients": "tests/adapters/jax/test_accumulation.py",

@@ -15,6 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 from mothtrap.adapters.jax import internals  # noqa: E402
 from mothtrap.adapters.jax.graph import Evaluation  # noqa: E402
 from mothtrap.adapters.jax.patterns import Found, Made, Patterns  # noqa: E402
+from mothtrap.adapters.jax.shadow import Collector  # noqa: E402
 
 
 class Looker:
@@ -171,3 +172,46 @@ def test_the_name_of_a_function_with_its_own_derivative_is_known() -> None:
         if eqn.primitive.name == "custom_jvp_call"
     ]
     assert names == ["logaddexp"]
+
+
+def test_one_hot_labels_and_weights_of_positions_are_found() -> None:
+    tokens = np.array([[1, 2, 0], [3, 0, 0]])
+    x, hot = np.ones((2, 3, 3), np.float32), np.eye(4, dtype=np.float32)[tokens]
+
+    def loss(w: Any, x: Any, hot: Any, counted: Any) -> Any:
+        log_probability = jax.nn.log_softmax(x @ w)
+        by_token = -jnp.sum(hot * log_probability, axis=-1)
+        return jnp.sum(by_token * counted) / jnp.sum(counted)
+
+    def where(w: Any, x: Any, hot: Any, counted: Any) -> Any:
+        log_probability = jax.nn.log_softmax(x @ w)
+        return jnp.sum(jnp.where(counted > 0, jnp.sum(-hot * log_probability, -1), 0.0))
+
+    counted = (tokens > 0).astype(np.float32)
+    for function in (loss, where):
+        looker = collected(function, W, x, hot, counted)
+        [labels], [mask] = looker.looks.chosen, looker.looks.counted
+        assert np.array_equal(labels, tokens)
+        assert np.array_equal(mask, tokens > 0)
+
+
+def collected(loss: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a loss as a shadow does; return its collector, with the values."""
+    closed, looker = jax.make_jaxpr(loss)(*arguments), Collector()
+    values = [jnp.asarray(one) for one in arguments]
+    looker.given(values[1:], values[:1])
+    Evaluation(looker, loops=False, keeps_derivatives=True).run(closed.jaxpr, closed.consts, values)
+    return looker
+
+
+def test_labels_are_found_after_a_loop_over_positions() -> None:
+    tokens = np.array([[1, 2, 0], [3, 0, 0]])
+    x, hot = np.ones((2, 3, 3), np.float32), np.eye(4, dtype=np.float32)[tokens]
+
+    def loss(w: Any, x: Any, hot: Any) -> Any:
+        step = lambda state, row: (state + row, (state + row) @ w)  # noqa: E731
+        _, logits = jax.lax.scan(step, jnp.zeros((2, 3)), x.swapaxes(0, 1))
+        return -jnp.mean(jnp.sum(hot * jax.nn.log_softmax(logits.swapaxes(0, 1)), axis=-1))
+
+    [labels] = collected(loss, W, x, hot).looks.chosen
+    assert np.array_equal(labels, tokens)

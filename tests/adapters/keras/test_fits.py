@@ -136,6 +136,54 @@ def test_rows_that_were_repeated_before_the_split() -> None:
     assert not shared(flags[:300], flags[300:]).copied, "few values are equal by chance"
 
 
+def series(first: int, last: int | None, *, wide: bool = True) -> Any:
+    """Return windows of a part of a series, each of 12 values at every second step."""
+    walk = np.cumsum(np.random.default_rng(3).normal(size=(600, 8)), axis=0)
+    return keras.utils.timeseries_dataset_from_array(
+        walk if wide else walk[:, 0],
+        targets=walk[24:, 0],
+        sequence_length=12,
+        sampling_rate=2,
+        shuffle=True,
+        batch_size=32,
+        start_index=first,
+        end_index=last,
+    )
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize(("first", "shared"), [(400, 0), (0, 377), (376, 1)])
+def test_windows_of_a_series_are_compared(first: int, shared: int, *, wide: bool) -> None:
+    """A first window of training rows, with its target after them, is no leak."""
+
+    def train() -> None:
+        shape = keras.Input((12, 8) if wide else (12,))
+        model = keras.Sequential([shape, keras.layers.Flatten(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        held_out = series(first, 560, wide=wide)
+        model.fit(series(0, 400, wide=wide), validation_data=held_out, verbose=0)
+
+    [told] = facts(train, RowsShared)
+    assert (told.train_rows, told.shared) == (385, shared)
+    assert told.eval_rows == 560 - first - 23
+
+
+def test_rows_of_pipelines_are_compared() -> None:
+    def rows(first: int, last: int) -> Any:
+        return tf.data.Dataset.from_tensor_slices((X[first:last], Y[first:last]))
+
+    def shared(held_out: Any) -> list[int]:
+        def train() -> None:
+            training = rows(0, 300).shuffle(50).batch(20).prefetch(2)
+            network().fit(training, validation_data=held_out.batch(20), verbose=0)
+
+        return [one.shared for one in facts(train, RowsShared)]
+
+    assert shared(rows(200, 400)) == [100]
+    assert shared(rows(300, 400)) == [0]
+    assert shared(rows(0, 400).skip(300)) == [], "the other part of the same rows"
+
+
 def test_rows_of_booleans_are_compared() -> None:
     rows = np.random.default_rng(2).random((400, 8, 12)) < 0.5
 

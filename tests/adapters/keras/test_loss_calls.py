@@ -81,3 +81,37 @@ def test_the_attention_of_a_decoder_must_be_masked(masked: bool, ahead: str) -> 
     found = calls_of_fit(transformer(masked=masked), [SOURCE, SHIFTED, TARGET], kind)
     assert found
     assert all(one.looks_ahead == ahead for one in found)
+
+
+@pytest.mark.parametrize(
+    ("how", "ends"),
+    [("mask", True), ("weights", True), ("weights", False), ("class", True), ("class", False)],
+)
+def test_ends_that_the_loss_does_not_count_are_described(how: str, ends: bool) -> None:
+    rng, end = np.random.default_rng(0), 1
+    tokens = np.zeros((ROWS, LENGTH + 6), "int64")
+    for row in tokens:
+        length = rng.integers(3, LENGTH + 5)
+        row[:length], row[length] = rng.integers(2, WORDS, length), end
+    given, labels = tokens[:, :-1], tokens[:, 1:]
+    counted = labels > (0 if ends else end)
+    keras.utils.set_random_seed(0)
+    embedding = keras.layers.Embedding(WORDS, 8, mask_zero=how == "mask")
+    model = keras.Sequential([embedding, keras.layers.Dense(WORDS)])
+    ignored = {"ignore_class": 0} if how == "class" else {}
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True, **ignored))
+    weights = {"sample_weight": counted.astype("float32")} if how == "weights" else {}
+    process = Process("numpy")
+    with process.watched(BASE), process.watched(ADAPTER):
+        shown = np.where(counted, labels, 0) if how == "class" else labels
+        model.fit(given, shown, batch_size=16, verbose=0, **weights)
+    calls = [one for one in process.facts() if isinstance(one, LossCall)]
+    seen = [one.targets.endings for one in calls if one.targets is not None]
+    assert len(seen) == len(calls) > 0
+    assert all(seen)
+    for rows, last, last_rows, _, after_rows in filter(None, seen):
+        assert after_rows == rows
+        assert last_rows == rows if ends else last_rows < rows / 2
+        assert not ends or last == (
+            0 if how == "mask" else end
+        )  # a mask hides what follows the end

@@ -75,6 +75,33 @@ def test_an_end_that_the_loss_ignores_follows_the_last_label() -> None:
     assert (found.rows, found.after, found.after_rows) == (8, 1, 8)
 
 
+@pytest.mark.parametrize("end", [None, 1])
+def test_a_marked_end_that_does_not_count_needs_no_tokens(end: int | None) -> None:
+    labels_RL = padded(end=end)
+    found = next_tokens.marked_endings(labels_RL, labels_RL > 1)
+    assert found is None if end is None else found[:1] + found[3:] == (8, 1, 8)
+    healthy = next_tokens.marked_endings(labels_RL, labels_RL > 0)
+    assert healthy is None, "only padding does not count"
+
+
+@pytest.mark.parametrize("shifted", [True, False])
+def test_labels_that_stop_before_the_end(shifted: bool) -> None:
+    tokens_RL = padded(end=1)
+    place_L = np.arange(tokens_RL.shape[1])
+    length_R = np.arange(3, 11)
+    half_RL = place_L < (length_R // 2 + 1)[:, None]
+    for kept_RL, early in ((half_RL, 8), (~half_RL & (tokens_RL > 0), 0), (tokens_RL > 0, 0)):
+        labels_RL = np.where(kept_RL, tokens_RL, -100)
+        given_RL = tokens_RL[:, :-1] if shifted else tokens_RL
+        later_RL = labels_RL[:, 1:]
+        if not shifted:
+            later_RL = np.pad(later_RL, ((0, 0), (0, 1)), constant_values=-100)
+        found = next_tokens.stops([given_RL], later_RL, -100)
+        assert found is not None
+        assert (found.rows, found.early) == (8, early)
+    assert next_tokens.stops([tokens_RL], tokens_RL, None) is None
+
+
 def test_sequences_of_one_length_have_no_endings() -> None:
     tokens_RL = padded(end=1)
     tokens_RL[:, 6:] = 0

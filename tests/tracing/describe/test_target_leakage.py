@@ -43,6 +43,25 @@ def test_the_last_values_of_a_smooth_series_are_no_leak() -> None:
     assert telling_columns([windows], values[12:]) == ((), 12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("width", [4, 150])
+def test_a_value_of_a_smooth_window_that_is_the_target_tells_it(width: int, dtype: type) -> None:
+    """Targets of a series that begin with the first value of each window, in another unit."""
+    series = np.cumsum(RNG.normal(size=(400, 10)), axis=0)
+    series -= series.mean(axis=0)
+    windows = np.lib.stride_tricks.sliding_window_view(series, width, axis=0)[:256:3]
+    windows = windows.transpose(0, 2, 1).astype(dtype)
+    y = series[: 3 * len(windows) : 3, 1] * 8.4 + 9.4
+    assert telling_columns([windows], y) == ((1,), width * 10)
+    later = series[width : width + 256 : 3, 1]
+    assert telling_columns([windows], later[: len(windows)]) == ((), width * 10)
+
+
+def test_a_wide_table_is_not_searched_for_classes() -> None:
+    images = RNG.uniform(size=(ROWS, 40, 40))
+    assert telling_columns([images], np.arange(ROWS) % 4) is None
+
+
 def test_a_pixel_that_holds_the_class_tells_it() -> None:
     images, y = RNG.uniform(size=(ROWS, 1, 8, 8)), np.arange(ROWS) % 10
     images[:, 0, 0, 3] = y / 10
@@ -82,7 +101,7 @@ def test_separated_classes_are_no_leak(table: Array) -> None:
         pytest.param(
             [RNG.normal(size=(64, 6))], RNG.normal(size=(64, 6)), id="as many targets as inputs"
         ),
-        pytest.param([np.zeros((64, 3, 32, 32))], RNG.normal(size=64), id="large images"),
+        pytest.param([np.zeros((64, 3, 64, 64))], RNG.normal(size=64), id="large images"),
         pytest.param([np.arange(384).reshape(64, 6)], RNG.normal(size=64), id="tokens"),
         pytest.param([np.full((64, 6), np.nan)], RNG.normal(size=64), id="not finite"),
         pytest.param([RNG.normal(size=(64, 6))], np.zeros(64), id="one target"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mothtrap.tracing.source.loops import turns_around
+from mothtrap.tracing.source.loops import restarted, turns_around
 
 Turns = list[float]
 
@@ -87,3 +87,22 @@ def test_the_expression_of_a_loop_is_not_run_again(tmp_path: Path) -> None:
     names: dict[str, object] = {"count": count, "look": look}
     exec(compile(text, str(script), "exec"), names)
     assert made == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("l = Loader()\nfor _ in range(3):\n    b = next(iter(l))\n    look()\n", ("l", 4)),
+        ("l = iter(Loader())\nfor _ in range(3):\n    b = next(l)\n    look()\n", ("", 0)),
+        ("l = [1]\nfor _ in range(3):\n    b = next(iter(l))\n    look()\n", ("", 0)),
+        ("for _ in range(3):\n    b = next(iter(stream()))\n    look()\n", ("", 0)),
+    ],
+    ids=["anew", "once", "a single batch", "unknown"],
+)
+def test_an_iterator_made_in_each_turn(tmp_path: Path, text: str, found: tuple[str, int]) -> None:
+    script = tmp_path / "anew.py"
+    script.write_text(text)
+    seen: list[tuple[str, int]] = []
+    names = {"look": lambda: seen.append(restarted(sys._getframe(1))), "Loader": Loader}
+    exec(compile(text, str(script), "exec"), names | {"stream": stream})
+    assert seen[0] == found

@@ -21,6 +21,7 @@ from mothtrap.adapters.jax.losses import OF_LOSSES
 from mothtrap.adapters.jax.pattern_facts import OF_PATTERNS
 from mothtrap.adapters.jax.replaying import begin
 from mothtrap.adapters.jax.same_rows import OF_ROWS
+from mothtrap.adapters.jax.target_networks import OF_TARGETS
 from mothtrap.adapters.jax.weights import OF_UPDATES
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.facts.data import NonfiniteInput
@@ -50,7 +51,7 @@ REPORTS: Final = Reports(
         {
             *(*OF_LOSSES, *OF_SHADOWS, *OF_UPDATES, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
             *(IdenticalUnits, InitialWeights, LossSeries, FirstBadOperation, NonfiniteInput),
-            *(*OF_EVALUATIONS, *OF_PATTERNS, *OF_ROWS, SummedGradients),
+            *(*OF_EVALUATIONS, *OF_PATTERNS, *OF_ROWS, *OF_TARGETS, SummedGradients),
         }
     ),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),

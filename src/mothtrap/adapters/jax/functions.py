@@ -320,7 +320,10 @@ def _forwarded(
 
 
 def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]:
-    """Return the leaves of arguments without weights, of a kind that no result has."""
+    """Return the leaves of arguments without weights, of a kind that no result has.
+
+    Moments of an optimizer have the shapes of weights.
+    """
     args, kwargs = arguments
     parts = [out, *(out if isinstance(out, tuple | list) else ())]
     returned = [kind_of(part) for part in parts]
@@ -331,7 +334,9 @@ def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]
         first += len(leaves)
         if kind_of(part) not in returned and not set(places) & set(weights):
             found += [place for place, leaf in zip(places, leaves, strict=True) if np.ndim(leaf)]
-    return tuple(found)
+    shapes = [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(arguments)]
+    of_weights = {shapes[place] for place in weights}
+    return tuple([n for n in found if shapes[n] not in of_weights] or found)
 
 
 def _scalars(

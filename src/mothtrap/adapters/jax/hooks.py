@@ -33,21 +33,24 @@ from mothtrap.adapters.jax.layers import LayerFacts
 from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.losses import LossFacts
 from mothtrap.adapters.jax.pattern_facts import PatternFacts
-from mothtrap.adapters.jax.same_rows import SameRows
+from mothtrap.adapters.jax.same_rows import SameRows, readable
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
 from mothtrap.adapters.jax.snapshots import JaxSnapshotTaker
 from mothtrap.adapters.jax.step_sampling import LookBudget, Pace
 from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
+from mothtrap.adapters.jax.target_networks import TargetNetworks
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.adapters.jax.weights import Symmetry, report_direction
 from mothtrap.core.adapters import Given, Job, SnapshotTaker
 from mothtrap.core.facts.trainers import SummedGradients
 from mothtrap.core.options import Option
 from mothtrap.tracing.describe import directions
+from mothtrap.tracing.describe.repeated_arguments import RepeatedArguments
 from mothtrap.tracing.guard import Fault
 from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.source.frames import user_frame
 
 
 class JaxHandle(BaseHandle):
@@ -69,6 +72,7 @@ class JaxHandle(BaseHandle):
         self._layers = LayerFacts(job)
         self._losses = LossFacts(job, self._layers)
         self._patterns, self._rows = PatternFacts(job, self._layers), SameRows(job)
+        self._given, self._networks = RepeatedArguments(job, readable), TargetNetworks(job)
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
@@ -306,6 +310,7 @@ class JaxHandle(BaseHandle):
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
             self._patterns.describe(pace.shadow, looks)
             self._rows.describe(pace.shadow, looks, (args, kwargs), layout)
+            self._networks.describe(pace.shadow, (args, kwargs), layout)
             if pace.shadow.names == tuple(layout.weights):
                 weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
                 self._symmetry.look(pace.shadow.names, weights, looks.gradients)
@@ -363,7 +368,7 @@ class JaxHandle(BaseHandle):
                 self._direction(layout, gradients, inputs, leaves)
             updated = [leaves[index] for index in layout.updated]
             self._steps.add(call, updated, full=full)
-            self._steps.evaluations.trained(inputs, updated, layout.data)
+            self._trained(layout, inputs, updated)
             return judged
         if layout.gradients and layout.weights:
             call = Call(jitted=jitted, layout=layout, inputs=inputs)
@@ -376,12 +381,19 @@ class JaxHandle(BaseHandle):
             judged = self._judge(call, inputs, None, named) if self._guard.judges else None
             weights = leaves_at(inputs, tuple(layout.weights.values()))
             self._steps.add_gradients(call, weights, found if full else None)
-            self._steps.evaluations.trained(inputs, weights, layout.data)
+            self._trained(layout, inputs, weights)
             if judged is not None:
                 self._steps.settle(all_of_them=True)
             return judged
         self._steps.evaluations.called(jitted, layout, inputs, leaves)
         return None
+
+    def _trained(self, layout: Layout, inputs: Any, weights: Sequence[Any]) -> None:
+        """Record the batch of a step."""
+        self._steps.evaluations.trained(inputs, weights, layout.data)
+        if not (layout.repeats or layout.runs_on or self._given.is_done(layout.function)):
+            batch = leaves_at(inputs, layout.data)
+            self._given.add(layout.function, batch, user_frame)
 
     def _direction(
         self, layout: Layout, gradients: dict[str, Any], inputs: Any, leaves: Sequence[Any]

@@ -68,7 +68,8 @@ class LossFacts:
 
     def _differences(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
         alone = len(shadow.errors) == 1 and not shadow.softmaxes
-        for error in shadow.errors:
+        inputs = [np.asarray(one) for one in looks.data]
+        for error, target in zip(shadow.errors, looks.targets, strict=True):
             self._job.fact(
                 difference(
                     error.prediction_shape,
@@ -77,6 +78,7 @@ class LossFacts:
                     step=self._job.now.step,
                     series=series_of(layout) if alone else None,
                     location=error.location,
+                    targets=target_samples.leaks(np.asarray(target), inputs),
                 )
             )
         if alone and shadow.activations and shadow.activations[-1].operation in LAYERS.values():
@@ -98,8 +100,10 @@ class LossFacts:
         rows_RK = np.moveaxis(logits, softmax.axis, -1)
         chosen = zip(shadow.found.chosen_from, looks.chosen, strict=True)
         own = [np.asarray(one) for shape, one in chosen if shape == logits.shape]
-        fitting = (one for one in (*own, *integers) if one.shape == rows_RK.shape[:-1])
-        labels = next(fitting, None)
+        fitting = [one for one in (*own, *integers) if one.shape == rows_RK.shape[:-1]]
+        in_range = (one for one in fitting if ((one >= 0) & (one < classes)).all())
+        labels = next(in_range, next(iter(fitting), None))
+        counted = (np.asarray(one) for one in looks.counted if one.shape == rows_RK.shape[:-1])
         probability_RK = loss_numbers.softmax(rows_RK)
         called = Called(
             operation="cross_entropy",
@@ -107,6 +111,7 @@ class LossFacts:
             classes=classes,
             target=labels if labels is not None else np.zeros(0, np.int64),
             prediction=probability_RK,
+            counted=next(counted, None),
         )
         inputs = [np.asarray(one) for one in (*looks.tokens, *looks.data)]
         known = labels is not None and bool(((labels >= 0) & (labels < classes)).all())

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from mothtrap.adapters.jax.layers import LayerFacts
-from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow
+from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow, Softmax
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.layers import MaskOfOnes
@@ -73,7 +73,8 @@ class PatternFacts:
         """Report a code that is regularized toward a prior, and the outputs computed from it."""
         mean, log_var = (np.asarray(one) for one in looks.codes[:2])
         layers = zip(shadow.activations, looks.activations, strict=True)
-        outputs = [*looks.outputs, *looks.logits]
+        logits = zip(shadow.softmaxes, looks.logits, strict=True)
+        outputs = [*looks.outputs, *(_reconstructed(*one) for one in logits)]
         outputs += [array for info, array in layers if info.operation in LAYERS.values()][-1:]
         others = [one for one in outputs if one.shape != mean.shape]
         if not others:
@@ -82,3 +83,10 @@ class PatternFacts:
         for name, values in named:
             rows = values.reshape(len(values), -1)
             self._layers.spread(rows, "the model", shadow.found.codes[0], looks, name)
+
+
+def _reconstructed(loss: Softmax, logits: Any) -> Any:
+    """Return logits as values of the data: the probabilities of a binary loss."""
+    if not loss.operation.startswith("binary"):
+        return logits
+    return 1 / (1 + np.exp(-np.asarray(logits, dtype=np.float64)))

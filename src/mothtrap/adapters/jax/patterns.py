@@ -22,6 +22,7 @@ ADDING: Final = frozenset({"add", "sub", "add_any", "neg"})
 SCALING: Final = frozenset({"mul", "div"})
 MOST_TERMS: Final = 24
 MOST_SIGHTS: Final = 4
+MOST_MASKS: Final = 4
 
 
 class Made:
@@ -96,6 +97,7 @@ class Patterns:
         codes: mean and logarithm of the variance of each code, in the order of `found.codes`.
         tokens: integers with which rows of weights are looked up.
         chosen: integers that choose among predictions: labels.
+        counted: whether losses of single positions count, or are multiplied by 0.
         sights: largest weight of each key for each query, shape (queries, keys), of the first
             self-attention operations.
     """
@@ -106,8 +108,10 @@ class Patterns:
         self.codes: list[Any] = []
         self.tokens: list[Any] = []
         self.chosen: list[Any] = []
+        self.counted: list[Any] = []
         self.sights: list[Any] = []
         self._carrying: set[int] = set()
+        self._kept: list[Any] = []
         self._predicted: set[int] = set()
         self._weights: list[Any] = []
 
@@ -116,13 +120,17 @@ class Patterns:
         self._weights += leaves
         self._carrying |= {id(leaf) for leaf in leaves}
 
+    def carried(self, name: str, values: Sequence[Any], results: Sequence[Any]) -> None:
+        """Record the results of an operation, such as a loop, that depend on weights."""
+        if name != "stop_gradient" and any(id(value) in self._carrying for value in values):
+            real = [one for one in results if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
+            self._carrying |= {id(one) for one in real}
+            self._kept += real[1:]
+
     def operation(self, eqn: Any, caller: Caller, values: Sequence[Any], result: Any) -> None:
         """Process an operation that was recorded in `made`."""
         name = eqn.primitive.name
-        is_real = jax.numpy.issubdtype(result.dtype, jax.numpy.floating)
-        carries = name != "stop_gradient" and any(id(value) in self._carrying for value in values)
-        if is_real and carries:
-            self._carrying.add(id(result))
+        self.carried(name, values, [result])
         if name in LAYERS or any(id(value) in self._predicted for value in values):
             self._predicted.add(id(result))
         if name in ("square", "integer_pow", "abs"):
@@ -202,8 +210,35 @@ class Patterns:
                 self.tokens.append(integers)
             return
         last = integers.ndim and integers.shape[-1] == 1
-        self.chosen.append(integers.reshape(integers.shape[:-1]) if last else integers)
-        self.found.chosen_from.append(tuple(taken_from.shape))
+        labels = integers.reshape(integers.shape[:-1]) if last else integers
+        self.chose(labels, tuple(taken_from.shape))
+
+    def chose(self, labels: Any, shape: tuple[int, ...]) -> None:
+        """Record labels, and the shape of the predictions among which they choose."""
+        self.chosen.append(labels)
+        self.found.chosen_from.append(shape)
+
+    def look_for_labels(
+        self, name: str, values: Sequence[Any], result: Any, logits: Sequence[Any]
+    ) -> None:
+        """Recognize one-hot labels, and weights of positions, with which losses are multiplied."""
+        *chosen_by, first, second = values
+        carries = [self.has_gradient(one) for one in (first, second)]
+        if sum(carries) != 1 or len(chosen_by) > 1:
+            return
+        data, shape = (second if carries[0] else first), tuple(result.shape)
+        if name == "select_n":
+            data = chosen_by[0] if carries[1] else jax.numpy.logical_not(chosen_by[0])
+        if tuple(data.shape) != shape or data.dtype == jax.dtypes.float0:
+            return
+        of = [tuple(one.shape) for one in logits]
+        if name == "mul" and shape in of:
+            size_RK = jax.numpy.abs(data)
+            is_hot_R = (size_RK.max(-1) == 1) & ((size_RK != 0).sum(-1) == 1)
+            label_R = jax.numpy.where(is_hot_R, jax.numpy.argmax(size_RK, -1), -1)
+            self.chose(label_R, shape)
+        elif shape in [one[:-1] for one in of] and len(self.counted) < MOST_MASKS:
+            self.counted.append(data != 0)
 
     def _look_for_attention(
         self, caller: Caller, eqn: Any, values: Sequence[Any], result: Any

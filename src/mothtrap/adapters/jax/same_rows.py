@@ -10,11 +10,14 @@ from typing import Any, Final
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from mothtrap.adapters.jax.functions import Layout
 from mothtrap.adapters.jax.shadow import Looks, Shadow
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import OneBatchUsed
+
+Array = npt.NDArray[Any]
 
 OF_ROWS: Final = (OneBatchUsed,)
 REPORTED_AT: Final = (16, 32)
@@ -22,6 +25,8 @@ REPORTED_AT: Final = (16, 32)
 PART: Final = 0.25
 """Largest share of the rows of an argument that is a batch of it; chosen by hand. A larger share
 may be its training part."""
+MOST_COPIED: Final = 1 << 28
+"""Maximum bytes of an array that is copied from another device."""
 
 
 @dataclass(slots=True)
@@ -87,3 +92,25 @@ def _rows_given(shape: tuple[int, ...], inputs: Any, weights: Collection[int]) -
         if is_alike and size not in of_weights and shape[0] <= PART * size[0]:
             return int(size[0])
     return 0
+
+
+def readable(leaf: Any, rows: int | None = None) -> Array | None:
+    """Return an argument as an array of the host; None for random keys and what is not here.
+
+    Args:
+        leaf: the argument.
+        rows: number of its first rows to read; None = all.
+    """
+    if isinstance(leaf, jax.Array):
+        is_key = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        if is_key or leaf.is_deleted() or not leaf.is_fully_addressable:
+            return None
+        if any(device.platform != "cpu" for device in leaf.devices()):
+            if rows is None and leaf.nbytes > MOST_COPIED:
+                return None
+            leaf = leaf[:rows]
+        leaf = np.asarray(leaf)
+    if not isinstance(leaf, np.ndarray):
+        return None
+    is_raw_key = leaf.dtype == np.uint32 and leaf.shape[-1:] in ((2,), (4,))
+    return None if is_raw_key else leaf[:rows]

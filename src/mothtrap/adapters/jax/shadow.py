@@ -102,8 +102,8 @@ class Looks:
         logits: logits in the order of `Shadow.softmaxes`.
         masks: masks in the order of `Found.masks`.
         codes: two arrays for each of `Found.codes`.
-        outputs: predictions in the order of `Shadow.errors`.
-        tokens, chosen, sights: as in `Patterns`.
+        outputs, targets: predictions and targets in the order of `Shadow.errors`.
+        tokens, chosen, counted, sights: as in `Patterns`.
     """
 
     losses: list[Any] = field(default_factory=list)
@@ -115,9 +115,11 @@ class Looks:
     masks: list[Any] = field(default_factory=list)
     codes: list[Any] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
+    targets: list[Any] = field(default_factory=list)
     tokens: list[Any] = field(default_factory=list)
     chosen: list[Any] = field(default_factory=list)
     sights: list[Any] = field(default_factory=list)
+    counted: list[Any] = field(default_factory=list)
 
 
 class Collector:
@@ -142,7 +144,7 @@ class Collector:
         self._named: Counter[str] = Counter()
         self._made = Made()
         self.patterns = Patterns(self._made)
-        for name in ("masks", "codes", "tokens", "chosen", "sights"):
+        for name in ("masks", "codes", "tokens", "chosen", "counted", "sights"):
             setattr(self.looks, name, getattr(self.patterns, name))
         self._data: set[int] = set()
         self._kept: list[Any] = []
@@ -162,6 +164,7 @@ class Collector:
         if not results:
             return
         self._made.add(eqn, values, results[0])
+        self.patterns.carried(name, values, results)
         self.patterns.operation(eqn, caller, values, results[0])
         if name == "stop_gradient" and self._operation(self._source(values[0])) in BEFORE_CUTS:
             self._stopped = self._stopped or internals.line_of_equation(eqn, caller)
@@ -171,6 +174,8 @@ class Collector:
             self._look_for_log_sigmoid(internals.line_of_equation(eqn, caller), values)
         if name == "reduce_sum" and len(eqn.params["axes"]) == values[0].ndim:
             self._look_for_difference(values[0])
+        if name in ("mul", "select_n") and self.looks.logits:
+            self.patterns.look_for_labels(name, values, results[0], self.looks.logits)
         if name == "log":
             self._look_for_logits(internals.line_of_equation(eqn, caller), values[0])
         if len(self.infos) >= MOST_LAYERS or not getattr(results[0], "ndim", 0):
@@ -278,6 +283,7 @@ class Collector:
         prediction = sides[are_data.index(False)]
         self.patterns.look_at_prediction(prediction)
         self.looks.outputs.append(prediction)
+        self.looks.targets.append(target)
         self.errors.append(
             Elementwise(
                 prediction_shape=tuple(prediction.shape),

@@ -37,6 +37,11 @@ class Made:
     data: bool
     call: LayerCall | None
 
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Operations of the layer, last first."""
+        return layers.chain_of(self.layer)
+
 
 class LayerCalls:
     """Receives layer calls from Keras, and adds them to the record of the program or step.

@@ -15,6 +15,7 @@ from mothtrap.adapters.keras import added_masks, layers, losses
 from mothtrap.adapters.keras.agreeing_losses import AgreementLooks
 from mothtrap.adapters.keras.causality import looks_ahead
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
+from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.adapters.tensorflow.probes.slots import Slot
@@ -60,14 +61,20 @@ class LossCalls:
         added_masks.report(look, self._job, step)
         self._agreement.report(look, step)
         self._batches.report(look, step)
+        raw_losses.report(look, self._job, step, series)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
-        alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
+        alone = (
+            len(look.losses) == 1
+            and not look.raw
+            and not any(layers.has_penalty(c.layer) for c in look.layers)
+        )
         sight = _sight(look)
         for call in look.losses:
             if call.prediction is None or call.target is None:
                 continue
             prediction = call.prediction.read()
-            one = losses.called(call, call.target.read(), prediction)
+            counted = call.counted.read() if call.counted is not None else None
+            one = losses.called(call, call.target.read(), prediction, counted)
             if one is None:
                 continue
             site = call.location or "loss"

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras import internals, layers, losses
+from mothtrap.adapters.keras import internals, losses
 from mothtrap.adapters.keras.evaluations import Outside
-from mothtrap.adapters.keras.layer_calls import Made
 from mothtrap.adapters.keras.tensors import AskedTensors
 from mothtrap.adapters.tensorflow import internals as tensorflow_names
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
-from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.adapters.tensorflow.probes.slots import LOSS_ROWS, Slot
+from mothtrap.adapters.tensorflow.raw_losses import chain_of
 from mothtrap.core.adapters import Job
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.source import frames
-
-MAX_CHAIN: Final = 6
 
 
 class LossProbes:
@@ -82,7 +79,8 @@ class LossProbes:
         target = tf.convert_to_tensor(target)
         if not look.why:
             self._job.contain_part("collections", self._asked.lost, look, loss, target)
-        chain = _chain(look, prediction)
+        chain = chain_of(look, prediction)
+        counted = _counted(target, prediction, args[2:] or [kwargs.get("sample_weight")])
         look.losses.append(
             LossRecord(
                 loss=loss,
@@ -94,6 +92,9 @@ class LossProbes:
                 taken_back=losses.taken_back(loss, chain, prediction),
                 swapped=_are_swapped(target, prediction),
                 of=id(prediction),
+                counted=None
+                if look.why or counted is None
+                else Slot(counted, rows=LOSS_ROWS, behind=look),
             )
         )
 
@@ -102,20 +103,16 @@ class _Thread(threading.local):
     in_compiled: int = 0
 
 
+def _counted(target: Any, prediction: Any, weights: Sequence[Any]) -> Any:
+    """Return which targets of sequences count in a loss: by a mask, or weights of positions."""
+    shape = target.shape
+    for given in (getattr(prediction, "_keras_mask", None), *weights):
+        if given is not None and shape.rank == 2:
+            found = tf.convert_to_tensor(given)
+            if found.shape.is_compatible_with(shape) and found.shape.rank == 2:
+                return tf.cast(found, tf.bool)
+    return None
+
+
 def _are_swapped(target: Any, prediction: Any) -> bool:
     return tensorflow_names.is_recorded(target) and not tensorflow_names.is_recorded(prediction)
-
-
-def _chain(look: Look, prediction: Any) -> tuple[str, ...]:
-    """Return the operations between a loss and the last weights before it, nearest first."""
-    found: list[str] = []
-    place = id(prediction)
-    for _ in range(MAX_CHAIN):
-        made = look.made.get(place)
-        if not isinstance(made, Made):
-            break
-        found += layers.chain_of(made.layer)
-        if "linear" in found:
-            break
-        place = made.source
-    return tuple(name for name in found if name != "view")

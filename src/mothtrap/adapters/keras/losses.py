@@ -70,7 +70,9 @@ def _settings(loss: Any) -> dict[str, Any]:
     return settings
 
 
-def called(call: LossRecord, target: Array, prediction: Array) -> Called | None:
+def called(
+    call: LossRecord, target: Array, prediction: Array, counted: Array | None = None
+) -> Called | None:
     """Return a loss call in framework-independent terms; None for an unknown loss.
 
     A class loss that receives probabilities applies the logarithm itself, so it counts as one
@@ -100,6 +102,9 @@ def called(call: LossRecord, target: Array, prediction: Array) -> Called | None:
             probability = 1 / (1 + np.exp(-np.clip(probability, -60, 60)))
         if target.size == prediction.size:
             target = target.reshape(prediction.shape)
+    ignored = _settings(call.loss).get("ignore_class")
+    if counted is None and ignored is not None:
+        counted = target != ignored
     return Called(
         operation=operation,
         chain=chain,
@@ -109,6 +114,7 @@ def called(call: LossRecord, target: Array, prediction: Array) -> Called | None:
         smoothing=smoothing_of(call.loss),
         squared=1.0 if name_of(call.loss) == "mean_squared_error" else None,
         is_weighted="focal" in name_of(call.loss),
+        counted=counted,
     )
 
 

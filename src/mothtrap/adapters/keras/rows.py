@@ -15,12 +15,19 @@ import tensorflow as tf
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.model_calls import MAX_CELLS
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow.internals import Parts, reshuffled_by, shuffled_apart, split_apart
+from mothtrap.adapters.tensorflow.internals import (
+    Parts,
+    reshuffled_by,
+    shuffled_apart,
+    sources_of,
+    split_apart,
+)
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
 from mothtrap.core.window import Bools
 from mothtrap.statistics import numpy as arithmetic
+from mothtrap.statistics.digest import Digests
 from mothtrap.tracing.describe.copied_rows import (
     KNOWN_REPEATED,
     LEAST_REPEATED,
@@ -33,6 +40,9 @@ MAX_KEPT: Final = 1 << 20
 """Maximum number of stored rows of earlier training runs."""
 MAX_FITS: Final = 32
 """Maximum number of training runs of a model whose rows are stored; more are steps of a loop."""
+TOGETHER: Final = 16
+"""Maximum number of consecutive rows of a series that are compared together; chosen by hand."""
+PRIME: Final = np.uint64(1099511628211)
 HARDLY: Final = 0.5
 """Share of known rows among unrepeated evaluation rows, relative to the share among repeated rows,
 up to which the repeated rows were copied before the split; chosen by hand.
@@ -63,12 +73,17 @@ class Rows:
     def piped(self, fit: Fit, data: Any) -> None:
         """Record the pipeline passed to a `fit`."""
         fit.shuffles = [(weakref.ref(one), parts) for one, parts in _shuffles(data)]
-        if isinstance(data, tf.data.Dataset) and shuffled_apart(data):
+        if not isinstance(data, tf.data.Dataset):
+            return
+        if shuffled_apart(data):
             self._job.fact(ShuffledApart(step=self._job.now.step, location=fit.location))
+        self._given(fit, _pipeline_digests(data)[0])
 
     def given(self, fit: Fit, array: Array) -> None:
         """Record the rows passed to a `fit`."""
-        digest_R = _row_digests(array)
+        self._given(fit, _row_digests(array))
+
+    def _given(self, fit: Fit, digest_R: Digests | None) -> None:
         if digest_R is None:
             return
         fit.digests = np.unique(digest_R)
@@ -100,11 +115,20 @@ class Rows:
         """
         if fit is not None and fit.digests is not None and name not in fit.compared:
             fit.compared.add(name)
-            self._share(fit, array, name, alone=alone)
+            digest_R = _row_digests(array)
+            if digest_R is not None:
+                self._share(fit, name, digest_R, array=array if alone else None)
 
     def evaluated_pipeline(self, fit: Fit | None, data: Any, name: str) -> None:
-        """Report training and evaluation pipelines that use parts of one shuffle."""
-        if fit is None or (fit.label, name) in self._split:
+        """Report pipelines that use parts of one shuffle, or are cut out of the same rows."""
+        if fit is None or not isinstance(data, tf.data.Dataset):
+            return
+        if fit.digests is not None and name not in fit.compared:
+            fit.compared.add(name)
+            digest_R, span = _pipeline_digests(data)
+            if digest_R is not None:
+                self._share(fit, name, digest_R, span=span)
+        if (fit.label, name) in self._split:
             return
         theirs = list(_shuffles(data))
         for shuffle, ours in fit.shuffles:
@@ -114,9 +138,11 @@ class Rows:
                 self._job.fact(SplitReshuffled(step=step, source=name, location=fit.location))
                 return
 
-    def _share(self, fit: Fit, array: Array, name: str, *, alone: bool) -> None:
-        digest_R = _row_digests(array)
-        if fit.digests is None or digest_R is None:
+    def _share(
+        self, fit: Fit, name: str, digest_R: Digests, *, array: Array | None = None, span: int = 1
+    ) -> None:
+        """Report the share of evaluated rows, or windows of `span` rows, that were trained on."""
+        if fit.digests is None:
             return
         trained, is_earlier = fit.digests, False
         known_R = np.isin(digest_R, trained)
@@ -125,9 +151,16 @@ class Rows:
             is_earlier = bool(before_R.mean() > 2 * known_R.mean())
             if is_earlier:
                 trained, known_R = fit.earlier, before_R
+        if span > 1:
+            digest_R, known_R = digest_R[: len(digest_R) - span + 1], _all_known(known_R, span)
         _, row_N, count_N = np.unique(digest_R, return_index=True, return_counts=True)
         known_N = known_R[row_N]
-        copied = alone and not is_earlier and _only_repeated_are_known(known_N, count_N)
+        is_copied = (
+            array is not None
+            and not is_earlier
+            and _only_repeated_are_known(known_N, count_N)
+            and _are_copies(array, digest_R, known_R)
+        )
         self._job.fact(
             RowsShared(
                 step=self._job.now.step,
@@ -138,7 +171,7 @@ class Rows:
                 eval_rows=len(known_N),
                 shared=int(known_N.sum()),
                 expected_share=fit.duplicates,
-                copied=copied and _are_copies(array, digest_R, known_R),
+                copied=is_copied,
                 earlier=is_earlier,
                 share_of_all=float(known_R.mean()),
                 location=fit.location,
@@ -156,6 +189,36 @@ def _state_of(model: Any) -> float | None:
     """Return a number that changes with the weights; None if there are none yet."""
     smallest = min(model.trainable_variables, key=lambda one: math.prod(one.shape), default=None)
     return float(value_of(smallest).sum(dtype=np.float64)) if smallest is not None else None
+
+
+def _pipeline_digests(data: Any) -> tuple[Digests | None, int]:
+    """Return digests of the rows from which the elements of a pipeline are cut.
+
+    Returns:
+        The digests, and the number of consecutive digests that make up an element. Rows of a series
+        are combined with those that follow, because single values often occur again.
+    """
+    tensors, span = sources_of(data)
+    digest_R: Digests | None = None
+    for tensor in tensors:
+        own_R = _row_digests(tensor.numpy().reshape(int(tensor.shape[0]), -1))
+        if own_R is None:
+            return None, 1
+        digest_R = own_R if digest_R is None else digest_R * PRIME + own_R
+    if digest_R is None or span == 1:
+        return digest_R, 1
+    together = min(span, TOGETHER)
+    count = max(0, len(digest_R) - together + 1)
+    combined_R = np.zeros(count, np.uint64)
+    for first in range(together):
+        combined_R = combined_R * PRIME + digest_R[first : first + count]
+    return combined_R, span - together + 1
+
+
+def _all_known(known_R: Bools, span: int) -> Bools:
+    """Return for each row whether it and those that follow are known, `span` in all."""
+    total_R = np.concatenate([[0], np.cumsum(known_R)])
+    return np.asarray(total_R[span:] - total_R[: len(total_R) - span] == span)
 
 
 def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow import internals
+from mothtrap.adapters.tensorflow import internals, raw_losses
 from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast, is_made_of
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.probes.probes import Look, Looks
@@ -84,6 +84,7 @@ class Shared:
             self._replacements.around(tape, "__exit__", _tape_ended, None)
             self._replacements.around(tape, "gradient", None, _differentiated)
             self._replacements.replace(internals.function_type(), "__call__", self._around_call)
+            raw_losses.install(self._replacements, LOOKS)
             for name in ("__sub__", "__rsub__"):
                 self._replacements.around(tf.Tensor, name, None, _subtracted)
 

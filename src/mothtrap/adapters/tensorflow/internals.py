@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -206,6 +207,51 @@ def shuffled_apart(data: Any) -> bool:
             if orders[0] != orders[1] or not is_known:
                 return True
     return False
+
+
+WHOLE: Final = frozenset(
+    {"Map", "Batch", "PaddedBatch", "Prefetch", "Shuffle", "Repeat", "Zip", "Cache", "Options"}
+)
+"""Transformations that drop no element of a dataset."""
+WINDOWS: Final = "timeseries_dataset_utils"
+"""Module of the functions that cut windows out of a single tensor."""
+
+
+def sources_of(data: Any) -> tuple[list[Any], int]:
+    """Return the tensors from which all elements of a dataset are cut, and their length in these.
+
+    Returns:
+        The tensors of `from_tensor_slices`, whose elements are single rows, or the largest tensor
+        of `timeseries_dataset_from_array`, whose elements are windows. None if a transformation
+        drops elements, or there are no such tensors.
+    """
+    tensors, span = list[tuple[str, Any]](), 1
+    for one in every_part(data):
+        kind = transformation(one)
+        if kind in ("Tensor", "TensorSlice"):
+            # Private to TensorFlow (tested with 2.21): the arguments of the two functions.
+            tensors += [(kind, tensor) for tensor in one._tensors]
+        elif kind == "Map":
+            span = max(span, _window_of(function_of(one)))
+        elif kind not in WHOLE and kind != "Range":
+            return [], 1
+    wanted = "Tensor" if span > 1 else "TensorSlice"
+    found = [one for kind, one in tensors if kind == wanted and one.shape.rank]
+    if span > 1:
+        found = [one for one in found if one.dtype.is_floating]
+        return ([max(found, key=tf.size)] if found else []), span
+    is_whole = len({one.shape[0] for one in found}) == 1
+    are_numbers = all(one.dtype.is_floating or one.dtype.is_integer for one in found)
+    has_rows = any(one.shape.rank > 1 and one.shape[1:].num_elements() > 1 for one in found)
+    return (found if is_whole and are_numbers and has_rows else []), span
+
+
+def _window_of(function: Callable[..., Any]) -> int:
+    """Return how many rows a window of Keras's function spans; 1 for other functions."""
+    if not function.__module__.endswith(WINDOWS):
+        return 1
+    values = inspect.getclosurevars(function).nonlocals
+    return int(values.get("sequence_length", 1)) * int(values.get("sampling_rate", 1))
 
 
 def _has_labels(spec: Any) -> bool:

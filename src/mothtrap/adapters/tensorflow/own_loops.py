@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.probes.probes import Look
@@ -103,6 +104,8 @@ class TensorFlowHandle(ObservingHandle):
         if was_broken or not self._is_broken:
             self._take_values(list({id(variable): variable for variable, _ in pairs}.values()))
         losses = {}
+        for look in looks if not passed_by else ():
+            raw_losses.report(look, self.job, self.job.now.step, None)
         for look in looks:
             for target in look.targets:
                 series = os.path.basename(target.location or "loss")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mothtrap.core.facts.functions import FunctionTraced
-from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.losses import LossCall, LossSeries
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -15,6 +15,6 @@ EVERY_STEP: Final = (LossSeries, FunctionTraced, UpdateDirection)
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "bias", "gradient"}),
     scalars=frozenset({"loss"}),
-    facts=frozenset(EVERY_STEP),
+    facts=frozenset({*EVERY_STEP, LossCall}),
     modes=frozenset({Mode.TRAIN}),
 )

@@ -74,7 +74,9 @@ class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
 
     `unused` batches of the loader have arrived since `first_step` without being passed to a model.
     Or a function `loader` gets `of_rows` rows, and used the same `rows` of them in all of `steps`
-    inspected steps; then `location` is its line.
+    inspected steps; then `location` is its line. Or the script passed the batch of the step before
+    to the function `loader` again, as a new array, in `steps` steps. `source` is the script's
+    expression for the data: an array of `of_rows` rows, or an iterable with `unused` other batches.
     """
 
     loader: str
@@ -83,6 +85,7 @@ class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
     first_step: int
     rows: int = 0
     of_rows: int = 0
+    source: str = ""
     location: str | None = None
 
 

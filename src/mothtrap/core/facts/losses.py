@@ -105,10 +105,12 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `row_sums`: smallest and largest sum of a row of labels that has 0 or 1 for each class.
     `endings`: for sequences that predict their next token and are shorter than others of the batch:
     their number, the most frequent last label and its rows, the most frequent token after it, which
-    is not a label, and its rows. `padding`: the label that pads sequences at their ends and counts
-    in the loss, and its share of the labels. `surest`: number of rows in the
-    quarter of the rows with the most probable predicted classes, and how many of them have another
-    label.
+    is not a label, and its rows. `stops`: for sequences that predict their next token: the number
+    of rows with labels, the number of these whose labels begin with the first token and stop before
+    the last ones, and the mean share of the tokens after the last label. `padding`: the label that
+    pads sequences at their ends and counts in the loss, and its share of the labels. `surest`:
+    number of rows in the quarter of the rows with the most probable predicted classes, and how many
+    of them have another label.
     """
 
     dtype: str
@@ -130,6 +132,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     normalized: bool | None = None
     row_sums: tuple[float, float] | None = None
     endings: tuple[int, int, int, int, int] | None = None
+    stops: tuple[int, int, float] | None = None
     padding: tuple[int, float] | None = None
     surest: tuple[int, int] | None = None
 

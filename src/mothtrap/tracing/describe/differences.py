@@ -1,4 +1,4 @@
-"""Facts about differences between predictions and targets, of which only the shapes are known."""
+"""Facts about differences between predictions and targets whose values are not inspected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.core.facts.losses import LossCall
 def difference(
     prediction: tuple[int, ...], target: tuple[int, ...], result: tuple[int, ...], **about: Any
 ) -> LossCall:
-    """Return the fact for a difference of unknown values, whose shapes may not fit.
+    """Return the fact for a difference of which the shapes are known, and may not fit.
 
     Args:
         prediction: shape of the prediction.

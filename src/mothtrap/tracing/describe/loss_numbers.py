@@ -35,6 +35,8 @@ class Called:
         smoothing: share of the target that label smoothing spreads over all classes.
         squared: factor of the squared difference; None for other losses.
         is_weighted: the loss weights classes or rows.
+        counted: whether the loss counts a target, in the shape of the targets; None if it counts
+            all, or this is unknown.
     """
 
     operation: str
@@ -45,6 +47,7 @@ class Called:
     smoothing: float = 0.0
     squared: float | None = None
     is_weighted: bool = False
+    counted: Array | None = None
 
     @property
     def is_binary(self) -> bool:

@@ -23,6 +23,10 @@ MIN_PADDED: Final = 0.5
 """Minimum share of padded positions with the same input token; chosen by hand. Labels that only
 indicate whether something has occurred so far also end with equal values.
 """
+MIN_REST: Final = 2
+"""Minimum number of tokens without a label after the last label; a single one may be the end."""
+UNCOUNTED: Final = -100
+"""Label that stands for positions whose loss is multiplied by 0."""
 USUAL_OFFSETS: Final = (0, 1)
 OTHER_OFFSETS: Final = (2, -1)
 """Offsets of labels that were shifted twice, or in the wrong direction."""
@@ -261,6 +265,77 @@ def endings(tokens: Iterable[Array], target: Array, ignored: int | None) -> Endi
         after = _most_frequent(given_RL[number_R, last_R[ends_R] + 2])
         return Endings(len(number_R), *last, *after)
     return None
+
+
+def marked_endings(label_RL: Array, counted_RL: Array) -> Endings | None:
+    """Return how sequences end whose last labels the loss does not count.
+
+    The input tokens may be unknown, so the first label that does not count must differ from the
+    next one: it marks the end, and is no padding.
+
+    Args:
+        label_RL: labels, shape (rows, length).
+        counted_RL: whether the loss counts them.
+    """
+    length = label_RL.shape[1]
+    last_R = length - 1 - counted_RL[:, ::-1].argmax(axis=1)
+    number_R = np.flatnonzero(counted_RL.any(axis=1) & (last_R + 2 < length))
+    last_R = last_R[number_R]
+    if len(set(last_R.tolist())) < 2:
+        return None
+    after_R = label_RL[number_R, last_R + 1]
+    if (after_R == label_RL[number_R, last_R + 2]).any():
+        return None
+    last = _most_frequent(label_RL[number_R, last_R])
+    return Endings(len(number_R), *last, *_most_frequent(after_R))
+
+
+class Stops(NamedTuple):
+    """Labels that cover only the beginnings of sequences.
+
+    Attributes:
+        rows: number of rows with labels.
+        early: number of these whose labels begin with the first token and stop before the end.
+        share: mean share of the tokens after the last label, in these rows.
+    """
+
+    rows: int
+    early: int
+    share: float
+
+
+def stops(tokens: Iterable[Array], target: Array, ignored: int | None) -> Stops | None:
+    """Return whether labels cover only the beginnings of sequences.
+
+    Args:
+        tokens: inputs of the model, each of shape (rows, length).
+        target: labels.
+        ignored: label that does not count.
+
+    Returns:
+        None if labels are not next tokens, or all of them count.
+    """
+    for given_RL in tokens:
+        rows, length = given_RL.shape
+        if ignored is None or target.size % rows or not agree(given_RL, target, 1, ignored):
+            continue
+        kept_RL = target.reshape(rows, -1) != ignored
+        begin_R, end_R = _run_length(given_RL), length - _run_length(given_RL[:, ::-1])
+        first_R = kept_RL.argmax(axis=1)
+        last_R = kept_RL.shape[1] - 1 - kept_RL[:, ::-1].argmax(axis=1)
+        rest_R = end_R - (last_R + 2)  # the label at a position is the next token
+        early_R = kept_RL.any(axis=1) & (first_R <= begin_R + 1) & (rest_R >= MIN_REST)
+        share_R = rest_R[early_R] / (end_R - begin_R)[early_R]
+        share = float(share_R.mean()) if share_R.size else 0.0
+        return Stops(int(kept_RL.any(axis=1).sum()), int(early_R.sum()), share)
+    return None
+
+
+def _run_length(given_RL: Array) -> Array:
+    """Return how many equal tokens begin each row, which are padding; 0 for a single one."""
+    other_RL = given_RL != given_RL[:, :1]
+    run_R = np.where(other_RL.any(axis=1), other_RL.argmax(axis=1), given_RL.shape[1])
+    return np.where(run_R > 1, run_R, 0)
 
 
 def _most_frequent(values: Array) -> tuple[int, int]:

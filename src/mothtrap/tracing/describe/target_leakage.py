@@ -19,6 +19,10 @@ Bools = npt.NDArray[np.bool_]
 MIN_ROWS = 16
 """Minimum number of rows to report a column; chosen by hand."""
 MIN_COLUMNS, MAX_COLUMNS = 3, 1024
+MAX_WIDE, WIDE_ROWS = 8192, 128
+"""Maximum number of columns if the target is a number, such as a window of many series, and the
+number of rows that are compared then.
+"""
 MAX_ROWS = 1024
 MAX_CLASSES = 32
 SEPARATION = 20.0
@@ -30,6 +34,11 @@ CORRELATION, OTHERS = 0.999, 0.98
 correlation of all other columns. In a smooth series, neighboring values are similar, and so are the
 last values and the next one. Chosen by hand.
 """
+EXACT, LEAST_ERROR, FARTHER = 1e-6, 1e-10, 1000.0
+"""Distance of a correlation from 1 at which a column is an exact copy, the distance that rounding
+causes, and how many times as far all other columns must be. Then the other columns may be similar:
+a smooth series contains the value itself. Chosen by hand.
+"""
 
 
 def is_table(shape: Sequence[int], rows: int) -> bool:
@@ -39,7 +48,12 @@ def is_table(shape: Sequence[int], rows: int) -> bool:
     """
     columns = int(np.prod(shape[1:]))
     long_enough = len(shape) >= 2 and shape[0] == rows >= MIN_ROWS
-    return long_enough and MIN_COLUMNS <= columns <= MAX_COLUMNS
+    return long_enough and MIN_COLUMNS <= columns <= MAX_WIDE
+
+
+def compared_rows(shape: Sequence[int]) -> int:
+    """Return how many of the first rows of a table are compared."""
+    return WIDE_ROWS if int(np.prod(shape[1:])) > MAX_COLUMNS else MAX_ROWS
 
 
 def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, ...], int] | None:
@@ -59,8 +73,9 @@ def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, 
     )
     if table is None:
         return None
-    x_NF = table[:MAX_ROWS].reshape(min(len(table), MAX_ROWS), -1).astype(np.float64)
-    y_N = target.reshape(-1)[:MAX_ROWS].astype(np.float64)
+    rows = min(len(table), compared_rows(table.shape))
+    x_NF = table[:rows].reshape(rows, -1).astype(np.float64)
+    y_N = target.reshape(-1)[:rows].astype(np.float64)
     if not np.isfinite(x_NF).all() or not np.isfinite(y_N).all():
         return None
     values, place_N, size_K = np.unique(y_N, return_inverse=True, return_counts=True)
@@ -68,6 +83,8 @@ def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, 
         return None
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         if len(values) <= min(MAX_CLASSES, len(y_N) // 4):
+            if x_NF.shape[1] > MAX_COLUMNS:
+                return None
             found_F = _separates(x_NF, place_N, size_K)
         elif target.dtype.kind == "f":
             found_F = _correlates(x_NF, y_N)
@@ -103,11 +120,19 @@ def _separates(x_NF: Array, place_N: Array, size_K: Array) -> Bools:
 
 
 def _correlates(x_NF: Array, y_N: Array) -> Bools:
-    """Return which columns are copies of a numeric target, up to scale and offset."""
+    """Return which columns are copies of a numeric target, up to scale and offset.
+
+    Similar columns, as in a window of a smooth series, hide a copy unless it is exact.
+    """
     x_NF, y_N = x_NF - x_NF.mean(axis=0), y_N - y_N.mean()
     scale_F = np.sqrt(np.square(x_NF).sum(axis=0) * np.square(y_N).sum())
     alike_F = np.where(scale_F > 0, np.abs(between(y_N[:, None], x_NF)[0]) / scale_F, 0.0)
     copies_F: Bools = alike_F > CORRELATION
+    error_F = np.maximum(1.0 - alike_F, LEAST_ERROR)
+    exact_F: Bools = error_F < EXACT
+    others_F = error_F[~exact_F]
+    if exact_F.any() and others_F.size and others_F.min() > FARTHER * error_F[exact_F].max():
+        return exact_F
     if ((alike_F > OTHERS) & ~copies_F).any():
         return np.zeros_like(copies_F)
     return copies_F

@@ -63,6 +63,7 @@ def sample(
     tokens = [*inputs, *decoder] if called.operation == "cross_entropy" else ()
     offsets, decoded = next_tokens.compared(tokens, called.target, called.classes)
     confusion = _confusion(called)
+    endings, stops = _ends(called, tokens)
     return TargetSample(
         dtype=called.target.dtype.name,
         count=target.size,
@@ -77,6 +78,47 @@ def sample(
         confusion=confusion,
         surest=_surest(called) if confusion is not None else None,
         row_sums=_row_sums(called),
+        endings=endings,
+        stops=stops,
+    )
+
+
+def _ends(
+    called: Called, inputs: Sequence[Array]
+) -> tuple[next_tokens.Endings | None, next_tokens.Stops | None]:
+    """Return how sequences end, if the loss does not count all of their labels."""
+    label_RL, counted_RL = called.target, called.counted
+    if counted_RL is None or label_RL.ndim != 2 or label_RL.dtype.kind not in "iu":
+        return None, None
+    if counted_RL.shape != label_RL.shape or counted_RL.all():
+        return None, None
+    labels = np.where(counted_RL, label_RL, next_tokens.UNCOUNTED).astype(np.int64)
+    given = [one[: len(labels)] for one in next_tokens.sequences(inputs, called.classes)]
+    tokens = [one for one in given if len(one) == len(labels)]
+    endings = next_tokens.endings(tokens, labels, next_tokens.UNCOUNTED)
+    return (
+        endings or next_tokens.marked_endings(label_RL, counted_RL),
+        next_tokens.stops(tokens, labels, next_tokens.UNCOUNTED),
+    )
+
+
+@quiet
+def leaks(target: Array, inputs: Sequence[Array]) -> TargetSample | None:
+    """Describe only which columns of the inputs reveal numeric targets.
+
+    Args:
+        target: one number for each row.
+        inputs: inputs of the model.
+
+    Returns:
+        None if there is no table with as many rows.
+    """
+    telling = telling_columns([given for given in inputs if given.ndim], target)
+    if telling is None:
+        return None
+    columns, count = telling
+    return TargetSample(
+        dtype=target.dtype.name, count=target.size, telling_columns=columns, columns=count
     )
 
 

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.frame_variables import variables
 from mothtrap.tracing.source.syntax import parsed
 
 COUNTING = {"range": range, "trange": range}
@@ -36,13 +37,54 @@ def turns_around(frame: FrameType | None) -> list[float]:
     return found
 
 
+def restarted(frame: FrameType) -> tuple[str, int]:
+    """Return the source of which a loop around the running line takes the first batch every time.
+
+    Such a loop contains `next(iter(source))`. The source is not executed.
+
+    Args:
+        frame: the user's frame.
+
+    Returns:
+        The source, as the script writes it, and its number of other batches; an empty text if there
+        is no such line, or the source is not known to have more than one batch.
+    """
+    names = {**frame.f_builtins, **frame.f_globals, **dict(variables(frame) or ())}
+    for loop in _around(frame):
+        for node in ast.walk(loop):
+            source = _restarted(node)
+            if source is not None and (length := _length(source, names)) > 1:
+                return ast.unparse(source), int(length) - 1
+    return "", 0
+
+
+def _restarted(node: ast.AST) -> ast.expr | None:
+    """Return `source` of `next(iter(source))` or `next(source.as_numpy_iterator())`."""
+    if not isinstance(node, ast.Call) or _last_name(node.func) != "next" or len(node.args) != 1:
+        return None
+    made = node.args[0]
+    if not isinstance(made, ast.Call):
+        return None
+    called = _last_name(made.func)
+    if called in ("iter", "enumerate") and len(made.args) == 1:
+        return made.args[0]
+    is_method = isinstance(made.func, ast.Attribute) and called in ("as_numpy_iterator", "__iter__")
+    return made.func.value if is_method else None  # type: ignore[attr-defined]
+
+
 def _in_frame(frame: FrameType) -> Iterator[float]:
     """Yield iteration counts of the loops around the running line of a frame, innermost first."""
-    code, line = frame.f_code, frame.f_lineno
     names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
+    for loop in _around(frame):
+        yield math.nan if isinstance(loop, ast.While) else _length(loop.iter, names)
+
+
+def _around(frame: FrameType) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
+    """Yield the loops around the running line of a frame, innermost first."""
+    code, line = frame.f_code, frame.f_lineno
     for loop in reversed(_loops(code.co_filename, code.co_firstlineno, code.co_name)):
         if loop.lineno <= line <= (loop.end_lineno or loop.lineno) and not _is_else(loop, line):
-            yield math.nan if isinstance(loop, ast.While) else _length(loop.iter, names)
+            yield loop
 
 
 def _is_else(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:

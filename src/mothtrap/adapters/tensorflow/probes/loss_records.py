@@ -14,7 +14,8 @@ class LossRecord:
 
     `target` and `prediction` are None if they are not visible; `classes` is the size of the last
     axis of the prediction. `taken_back` and `swapped` as in the fact. `of`: identity of the
-    prediction while the step is traced.
+    prediction while the step is traced. `counted`: whether the loss counts each target; None if it
+    counts all.
     """
 
     loss: Any
@@ -26,8 +27,10 @@ class LossRecord:
     taken_back: str = ""
     swapped: bool = False
     of: int = 0
+    counted: Slot | None = None
 
     @property
     def is_written(self) -> bool:
         """Return whether a program writes both."""
-        return all(slot is None or slot.written for slot in (self.target, self.prediction))
+        slots = self.target, self.prediction, self.counted
+        return all(slot is None or slot.written for slot in slots)

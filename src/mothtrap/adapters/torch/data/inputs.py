@@ -133,8 +133,8 @@ class InputObserver:
             self._job.contain_part("digests", self.digests.model_called, module)
         if trains and self.drawn.is_busy:
             compare, loaded = self.drawn.called, loaders.latest is not None
-            part = self._job.contain_part
-            part("rows of batches", compare, inner, arguments, loaded, use, place)
+            contain = self._job.contain_part
+            contain("rows of batches", compare, inner, arguments, loaded, use, place)
         if not first:
             return
         if not light:

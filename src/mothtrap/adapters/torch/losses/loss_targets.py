@@ -29,7 +29,7 @@ from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.describe import next_tokens
 from mothtrap.tracing.describe.copied_targets import COMPARED_ROWS, copied_places
 from mothtrap.tracing.describe.loss_numbers import MAX_TARGETS, TOLERANCE
-from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
+from mothtrap.tracing.describe.target_leakage import compared_rows, is_table, telling_columns
 from mothtrap.tracing.describe.target_samples import MAX_CONFUSED, RANGES, surest
 
 Array = npt.NDArray[Any]
@@ -231,6 +231,7 @@ def _described(
         surest=_surest(term, target) if confusion is not None else None,
         normalized=_is_normalized(term),
         endings=_endings(forward, term, target, ignored) if ignored is not None else None,
+        stops=_stops(forward, term, target, ignored) if ignored is not None else None,
         padding=_padding(forward, term, target, ignored) if hard else None,
     )
 
@@ -244,7 +245,8 @@ def _telling_columns(
     if table is None:
         floats = [as_array(_some_rows(x)) for x in inputs if x.is_floating_point() and x.ndim > 1]
         return copied_places(floats, as_array(_some_rows(target))) if floats else None
-    return telling_columns([_first_rows(table)], _first_rows(target.reshape(-1)))
+    rows = compared_rows(table.shape)
+    return telling_columns([_first_rows(table, rows)], _first_rows(target.reshape(-1), rows))
 
 
 def _some_rows(values: torch.Tensor) -> torch.Tensor:
@@ -253,10 +255,10 @@ def _some_rows(values: torch.Tensor) -> torch.Tensor:
     return rows.detach().to("cpu", torch.float32 if values.is_floating_point() else values.dtype)
 
 
-def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
+def _first_rows(values: torch.Tensor, rows: int) -> npt.NDArray[Any]:
     """Return the first rows on the host, in a type that NumPy supports."""
     dtype = torch.float64 if values.is_floating_point() else values.dtype
-    return as_array(values[:MAX_ROWS].detach().to("cpu", dtype))
+    return as_array(values[:rows].detach().to("cpu", dtype))
 
 
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
@@ -379,6 +381,13 @@ def _endings(
 ) -> next_tokens.Endings | None:
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.endings(tokens, as_array(target), ignored)
+
+
+def _stops(
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int
+) -> next_tokens.Stops | None:
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.stops(tokens, as_array(target), ignored)
 
 
 def _padding(

@@ -1,0 +1,90 @@
+"""Target networks: arguments shaped like the weights, from which targets are computed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax.functions import MOMENTS, Layout, array_kind, name_of
+from mothtrap.adapters.jax.shadow import Shadow
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.evaluations import EvaluatedCopy
+
+OF_TARGETS: Final = (EvaluatedCopy,)
+MOST_NETWORKS: Final = 4
+MOST_BYTES: Final = 1 << 16
+"""Bytes of an array that are digested: evenly spread values."""
+
+
+class TargetNetworks:
+    """Digests the weights with which steps compute their targets.
+
+    Args:
+        job: receives the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._looks: dict[Shadow, int] = {}
+
+    def describe(self, shadow: Shadow, inputs: Any, layout: Layout) -> None:
+        """Report the target networks among the arguments of a step with bootstrapped targets."""
+        if not shadow.found.bootstrapped:
+            return
+        self._job.stood_ready(OF_TARGETS)
+        looks = self._looks.get(shadow, 0)
+        self._looks[shadow] = looks + 1
+        for name, leaves in _networks(inputs, layout):
+            self._job.fact(
+                EvaluatedCopy(
+                    step=self._job.now.step,
+                    module=name,
+                    digest=_digest(leaves),
+                    apart=looks,
+                    location=shadow.found.bootstrapped[0],
+                )
+            )
+
+
+def _networks(inputs: Any, layout: Layout) -> list[tuple[str, list[Any]]]:
+    """Return arguments with the shapes of all weights, except these and moments, by name."""
+    paths = jax.tree_util.tree_flatten_with_path(inputs)[0]
+    places = list(layout.weights.values())
+    if len(places) < 2 or max(places) >= len(paths):
+        return []
+    kinds = [array_kind(paths[place][1]) for place in places]
+    found: list[tuple[str, list[Any]]] = []
+    first = 0
+    while first + len(kinds) <= len(paths) and len(found) < MOST_NETWORKS:
+        run = range(first, first + len(kinds))
+        is_own = any(place in run for place in places)
+        if not is_own and [array_kind(paths[place][1]) for place in run] == kinds:
+            names = [name_of(paths[place][0]) for place in run]
+            if not any(part in MOMENTS for name in names for part in name.split(".")):
+                found.append((_shared_name(names), [paths[place][1] for place in run]))
+            first += len(kinds)
+        else:
+            first += 1
+    return found
+
+
+def _shared_name(names: list[str]) -> str:
+    """Return the name of the tree to which some leaves belong, without numbers of arguments."""
+    shared = []
+    for parts in zip(*(name.split(".") for name in names), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    words = [part for part in shared if not part.isdigit()]
+    return ".".join(words) or "the target network"
+
+
+def _digest(leaves: list[Any]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for leaf in leaves:
+        values = np.asarray(leaf).reshape(-1)
+        digest.update(values[:: max(1, -(-values.nbytes // MOST_BYTES))].tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,172 @@
+"""Losses and activations of `tf.nn` that a script calls itself, without Keras."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow.probes.probes import Look, Looks
+from mothtrap.adapters.tensorflow.probes.raw_records import RawLoss
+from mothtrap.adapters.tensorflow.probes.slots import LOSS_ROWS, Slot
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe.loss_numbers import Array, Called
+from mothtrap.tracing.describe.losses import loss_call
+from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
+from mothtrap.tracing.source import frames
+
+OPERATIONS: Final = {
+    "softmax_cross_entropy_with_logits": "cross_entropy",
+    "sparse_softmax_cross_entropy_with_logits": "cross_entropy",
+    "sigmoid_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
+}
+"""Losses of `tf.nn`, in the terms of `LossCall`."""
+ACTIVATIONS: Final = ("softmax", "log_softmax", "sigmoid")
+MAX_CHAIN: Final = 6
+LIBRARIES: Final = ("tensorflow", "keras")
+AUTOGRAPH: Final = "tensorflow.python.autograph"
+
+
+@dataclass(slots=True)
+class Activated:
+    """Origin of a tensor: an activation that the script calls; `source` is its input."""
+
+    chain: tuple[str, ...]
+    source: int
+
+
+def install(replacements: Replacements, looks: Looks) -> None:
+    """Replace the losses and activations in the public modules of TensorFlow."""
+
+    def replace(owner: Any, name: str, act: Callable[..., None]) -> None:
+        def make(original: Function) -> Function:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
+                look = looks.current() if looks.tapes else None
+                if look is not None and not look.why and _is_called_by_script():
+                    replacements.contain(act, look, name, result, args, kwargs)
+                return result
+
+            return call
+
+        replacements.replace(owner, name, make)
+
+    for name in OPERATIONS:
+        if name in vars(tf.nn):
+            replace(tf.nn, name, _lost)
+    for name in ACTIVATIONS:
+        for owner in (tf, tf.nn, tf.math):
+            if name in vars(owner):
+                replace(owner, name, _activated)
+
+
+def chain_of(look: Look, tensor: Any) -> tuple[str, ...]:
+    """Return the operations between a loss and the last weights before it, nearest first."""
+    found: list[str] = []
+    place = id(tensor)
+    for _ in range(MAX_CHAIN):
+        made = look.made.get(place)
+        if made is None or not hasattr(made, "chain"):
+            break
+        found += made.chain
+        if "linear" in found:
+            break
+        place = made.source
+    return tuple(name for name in found if name != "view")
+
+
+def report(look: Look, job: Job, step: int, series: str | None) -> None:
+    """Report the losses of a step."""
+    for loss in look.raw:
+        prediction = loss.prediction.read()
+        called = _called(loss, loss.target.read(), prediction)
+        if called is None:
+            continue
+        shown = None
+        if called.operation == "cross_entropy":
+            shown = loss_numbers.rows_are_probabilities(prediction)
+        fact: LossCall = loss_call(
+            called,
+            prediction,
+            [],
+            columns=False,
+            step=step,
+            series=series,
+            target_shape=called.target.shape,
+            location=loss.location,
+            function=loss.name,
+            rows_are_probabilities=shown,
+            alone=len(look.raw) == 1 and not look.losses,
+        )
+        job.fact(fact)
+
+
+def _is_called_by_script() -> bool:
+    """Return whether no library, such as Keras's losses, makes the running call."""
+    frame: FrameType | None = sys._getframe(2)
+    name = ""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith(AUTOGRAPH):  # which calls every function of a converted program
+            break
+        frame = frame.f_back
+    return name.partition(".")[0] not in LIBRARIES
+
+
+def _activated(look: Look, name: str, result: Any, args: Any, kwargs: Any) -> None:
+    given = args[0] if args else next((kwargs[n] for n in ("logits", "x") if n in kwargs), None)
+    look.made[id(result)] = Activated((name,), id(given))
+    look.held += [result, given]
+
+
+def _lost(look: Look, name: str, _: Any, args: Any, kwargs: Any) -> None:
+    target = args[0] if args else kwargs.get("labels")
+    prediction = args[1] if len(args) > 1 else kwargs.get("logits")
+    if target is None or not tf.is_tensor(prediction):
+        return
+    look.raw.append(
+        RawLoss(
+            name=name,
+            target=Slot(tf.convert_to_tensor(target), rows=LOSS_ROWS, behind=look),
+            prediction=Slot(prediction, rows=LOSS_ROWS, behind=look),
+            chain=chain_of(look, prediction),
+            location=frames.user_location(),
+        )
+    )
+
+
+def _called(loss: RawLoss, target: Array, prediction: Array) -> Called | None:
+    """Return a loss in framework-independent terms; None if its labels are no classes."""
+    operation, scores = OPERATIONS[loss.name], prediction.astype(np.float64)
+    if not prediction.ndim:
+        return None
+    if operation != "cross_entropy":
+        probability = 1 / (1 + np.exp(-np.clip(scores, -60, 60)))
+        return Called(
+            operation=operation,
+            chain=loss.chain,
+            classes=2,
+            target=target,
+            prediction=probability,
+        )
+    if target.shape == prediction.shape:
+        hard = np.isin(target, (0, 1)).all() and (target.sum(axis=-1) == 1).all()
+        target = target.argmax(axis=-1) if hard else target
+    return Called(
+        operation=operation,
+        chain=loss.chain,
+        classes=prediction.shape[-1],
+        target=target,
+        prediction=loss_numbers.softmax(scores),
+    )
