@@ -26,7 +26,7 @@ class EpisodeEndsIgnored(Rule):
         as good as successes, and the values grow.
 
     Fires:
-        Info if the source shows this when the script trains.
+        Info after `steps` steps if the source shows this.
 
     Stays quiet:
         Functions that get no ends, and files in which such a function reads ends or a mask.

@@ -80,7 +80,7 @@ class LossProbes:
         if not look.why:
             self._job.contain_part("collections", self._asked.lost, look, loss, target)
         chain = chain_of(look, prediction)
-        counted = _counted(target, prediction, args[2:] or [kwargs.get("sample_weight")])
+        weights = args[2:] or [kwargs.get("sample_weight")]
         look.losses.append(
             LossRecord(
                 loss=loss,
@@ -92,9 +92,7 @@ class LossProbes:
                 taken_back=losses.taken_back(loss, chain, prediction),
                 swapped=_are_swapped(target, prediction),
                 of=id(prediction),
-                counted=None
-                if look.why or counted is None
-                else Slot(counted, rows=LOSS_ROWS, behind=look),
+                counted=_counted(look, target, prediction, weights),
             )
         )
 
@@ -103,14 +101,14 @@ class _Thread(threading.local):
     in_compiled: int = 0
 
 
-def _counted(target: Any, prediction: Any, weights: Sequence[Any]) -> Any:
+def _counted(look: Any, target: Any, prediction: Any, weights: Sequence[Any]) -> Slot | None:
     """Return which targets of sequences count in a loss: by a mask, or weights of positions."""
     shape = target.shape
     for given in (getattr(prediction, "_keras_mask", None), *weights):
-        if given is not None and shape.rank == 2:
+        if given is not None and shape.rank == 2 and not look.why:
             found = tf.convert_to_tensor(given)
             if found.shape.is_compatible_with(shape) and found.shape.rank == 2:
-                return tf.cast(found, tf.bool)
+                return Slot(tf.cast(found, tf.bool), rows=LOSS_ROWS, behind=look)
     return None
 
 

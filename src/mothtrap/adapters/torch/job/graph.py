@@ -113,9 +113,9 @@ class LossTerm:
     operation: str
     chain: tuple[str, ...]
     prediction_shape: Shape | None
-    target_shape: Shape | None
-    result_shape: Shape | None
-    classes: int | None
+    target_shape: Shape | None = None
+    result_shape: Shape | None = None
+    classes: int | None = None
     node: Node
     reduction: str | None = None
     softmax_sizes: tuple[int, ...] = ()
@@ -295,9 +295,7 @@ def _policy_gain(node: Node) -> LossTerm:
         operation="policy_gain",
         chain=(),
         prediction_shape=output_shape(node),
-        target_shape=None,
         result_shape=output_shape(node),
-        classes=None,
         node=node,
     )
 
@@ -312,8 +310,6 @@ def _class_loss(node: Node) -> LossTerm:
         operation="nll",
         chain=chain(prediction),
         prediction_shape=shape,
-        target_shape=None,
-        result_shape=None,
         classes=shape[1] if shape is not None and len(shape) > 1 else None,
         node=node,
         reduction=_reduction(node),
@@ -330,8 +326,6 @@ def _ctc_loss(node: Node) -> LossTerm:
         operation="ctc_loss",
         chain=chain(prediction),
         prediction_shape=shape,
-        target_shape=None,
-        result_shape=None,
         classes=shape[-1] if shape else None,
         node=node,
         softmax_sizes=_softmax_sizes(prediction),
@@ -351,8 +345,6 @@ def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) 
         operation="cross_entropy",
         chain=chain(next(_children(log_softmax), None)),
         prediction_shape=shape,
-        target_shape=None,
-        result_shape=None,
         classes=classes,
         node=node,
         reduction=_reduction(node),
