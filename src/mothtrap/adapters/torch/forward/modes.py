@@ -84,7 +84,7 @@ class _Ran:
 
     @property
     def is_evaluation(self) -> bool:
-        """Whether no backward pass went through the module, so it only ran in an evaluation."""
+        """The module only ran in an evaluation: no backward pass went through it."""
         return not self.trains and self.use is not None and not self.use.is_reached
 
 
