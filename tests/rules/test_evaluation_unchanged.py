@@ -91,7 +91,7 @@ def test_a_copy_whose_weights_stand_still_is_reported() -> None:
 
 def test_a_policy_that_acts_and_never_changes_is_reported() -> None:
     copies = [
-        EvaluatedCopy(step=40 * number, module=module, digest=module, location="ppo.py:9")
+        EvaluatedCopy(step=80 * number, module=module, digest=module, location="ppo.py:9")
         for number in range(1, 6)
         for module in ("actor", "critic")
     ]
@@ -123,7 +123,7 @@ def test_copies_that_change_or_make_targets_are_fine() -> None:
         number=0,
         steps=20,
     )
-    for seen in (("aaab", ()), ("aaa", ()), ("aaaa", (targets,)), ("aaaa", (own,))):
+    for seen in (("aaab", ()), ("aa", ()), ("aaaa", (targets,)), ("aaaa", (own,))):
         with pytest.raises(NotEnoughData):
             copied(*seen[0], others=seen[1])
 

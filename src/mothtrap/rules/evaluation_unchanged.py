@@ -49,13 +49,12 @@ class EvaluationUnchanged(Rule):
     Fires:
         Warning when all evaluations at one line, at least `evaluations` of them, give the same
         nonzero loss, with at least `steps` steps between any two evaluations. PyTorch: also when a
-        copy, such as an `AveragedModel`, has the same weights in at least `evaluations`
-        evaluations, and the trained model itself is never evaluated; this includes a policy that
-        chooses the actions. Info when a copy that computes
-        the targets of squared or absolute errors, from other data than the predictions in
-        `target_looks` steps, has the same weights for `target_steps` steps, and a warning after
-        `many_target_steps`. The same if the loss consists of similarities, as in BYOL, whatever
-        data the copy gets.
+        copy, such as an `AveragedModel`, has the same weights in at least `copies` evaluations over
+        `copy_steps` steps, and the trained model itself is never evaluated; for a policy that
+        chooses the actions, over `target_steps` steps. Info when a copy that computes the targets
+        of squared or absolute errors, from other data than the predictions in `target_looks` steps,
+        has the same weights for `target_steps` steps, and a warning after `many_target_steps`. The
+        same if the loss consists of similarities, as in BYOL, whatever data the copy gets.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is also constant, and if the loss changed in
@@ -94,6 +93,12 @@ class EvaluationUnchanged(Rule):
         source=("chosen by hand: a changing model never repeats a loss this often"),
     )
     steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
+    copies: int = threshold(
+        3, unit="evaluations of a copy", source="chosen by hand: weights are compared, not losses"
+    )
+    copy_steps: int = threshold(
+        20, unit="optimizer steps", source="chosen by hand: a copy may be updated every few steps"
+    )
     target_looks: int = threshold(
         4, unit="calls with data that the trained model did not get", source="chosen by hand"
     )
@@ -124,10 +129,11 @@ class EvaluationUnchanged(Rule):
         """Return a finding about an evaluated copy of the model whose weights never change."""
         if any(True for kind in (EvaluationPhase, BootstrappedTargets) for _ in window.seen(kind)):
             return None
-        seen = next(filter(self._is_stale, _by_module(window)), None)
+        acts = any(call.operation == POLICY_GAIN for call in window.seen(LossCall))
+        least = self.target_steps if acts else self.copy_steps
+        seen = next((one for one in _by_module(window) if self._is_stale(one, least)), None)
         if seen is None:
             return None
-        acts = any(call.operation == POLICY_GAIN for call in window.seen(LossCall))
         last = seen[-1]
         return self.finding(
             window,
@@ -140,15 +146,14 @@ class EvaluationUnchanged(Rule):
                 f"{'chooses the actions' if acts else 'is evaluated'} and has the same weights in "
                 f"all {len(seen)} evaluations from step {seen[0].step} to {last.step}"
             ),
-            evidence={"evaluations": len(seen), "limit": self.evaluations},
+            evidence={"evaluations": len(seen), "limit": self.copies},
             location=last.location,
             fixes=(COPY_POLICY,) if acts else self.fixes(window)[:2],
         )
 
-    def _is_stale(self, seen: list[EvaluatedCopy]) -> bool:
-        lasts = seen[-1].step - seen[0].step >= self.steps
-        many = len(seen) >= self.evaluations
-        return many and lasts and not seen[-1].same and _are_equal(seen)
+    def _is_stale(self, seen: list[EvaluatedCopy], steps: int) -> bool:
+        many = len(seen) >= self.copies and seen[-1].step - seen[0].step >= steps
+        return many and not seen[-1].same and _are_equal(seen)
 
     def _unchanged_target(self, window: Window) -> Finding | None:
         """Return a finding about a copy whose output is the target, and which never changes."""

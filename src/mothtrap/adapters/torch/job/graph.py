@@ -257,10 +257,8 @@ def loss_terms(root: Node) -> list[LossTerm]:
 
 def _term(node: Node) -> LossTerm | None:
     name = operation(node)
-    if name.startswith("nll_loss"):
+    if name.startswith("nll_loss") or name.endswith("ctc_loss"):
         return _class_loss(node)
-    if name.endswith("ctc_loss"):
-        return _ctc_loss(node)
     if name == "log_softmax":  # soft targets, or a hand-written cross entropy
         return _log_softmax_loss(node, node)
     if name in _BINARY or name in _ELEMENTWISE:
@@ -301,33 +299,20 @@ def _policy_gain(node: Node) -> LossTerm:
 
 
 def _class_loss(node: Node) -> LossTerm:
+    """Return the loss of labels; `ctc_loss` takes (time, batch, classes)."""
     given = next(_children(node), None)
     prediction = through_views(given)
-    if prediction is not None and operation(prediction) == "log_softmax":
+    is_ctc = operation(node).endswith("ctc_loss")
+    if not is_ctc and prediction is not None and operation(prediction) == "log_softmax":
         return _log_softmax_loss(node, prediction, given)
     shape = output_shape(prediction) if prediction is not None else None
     return LossTerm(
-        operation="nll",
+        operation="ctc_loss" if is_ctc else "nll",
         chain=chain(prediction),
         prediction_shape=shape,
-        classes=shape[1] if shape is not None and len(shape) > 1 else None,
+        classes=shape[-1 if is_ctc else 1] if shape is not None and len(shape) > 1 else None,
         node=node,
         reduction=_reduction(node),
-        softmax_sizes=_softmax_sizes(prediction),
-        source=prediction,
-    )
-
-
-def _ctc_loss(node: Node) -> LossTerm:
-    """Return the loss of log-probabilities of shape (time, batch, classes)."""
-    prediction = through_views(next(_children(node), None))
-    shape = output_shape(prediction) if prediction is not None else None
-    return LossTerm(
-        operation="ctc_loss",
-        chain=chain(prediction),
-        prediction_shape=shape,
-        classes=shape[-1] if shape else None,
-        node=node,
         softmax_sizes=_softmax_sizes(prediction),
         source=prediction,
     )
