@@ -1,4 +1,4 @@
-"""How often the rows of a batch come back when a script draws its batches itself.
+"""Repetitions of rows in the batches that a script draws itself.
 
 Rows of one data set that are drawn at random come back by chance. The chance is estimated from
 batches that are far apart, so it includes equal rows of the data, small data sets, and replay
@@ -86,7 +86,7 @@ class DrawnRows:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further batch is compared."""
+        """Return whether no further batch is compared."""
         return self.batches >= REPORT_AT[-1]
 
     def skip(self) -> None:

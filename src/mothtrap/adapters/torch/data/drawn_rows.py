@@ -50,7 +50,7 @@ class _Model:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further batch is compared."""
+        """Return whether no further batch is compared."""
         return self.is_closed or self.draws.is_over
 
 

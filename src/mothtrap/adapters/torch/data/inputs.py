@@ -89,7 +89,7 @@ class InputObserver:
 
     @property
     def reads_light_steps(self) -> bool:
-        """Whether the inputs of light steps are read, too."""
+        """Return whether the inputs of light steps are read, too."""
         return self.overlap.is_busy or self.drawn.is_busy
 
     def root_called(

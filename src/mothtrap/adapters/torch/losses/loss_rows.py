@@ -81,7 +81,7 @@ class LossRows:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether training losses use the labels of all rows."""
+        """Return whether training losses use the labels of all rows."""
         return self._labelled >= WHOLE
 
     def returned(self, outputs: Sequence[torch.Tensor]) -> None:
