@@ -48,7 +48,6 @@ def test_the_same_few_rows_of_a_variable() -> None:
     [
         always(anew=1),
         always(rows=80),
-        always(rows=350),
         always(source="", source_rows=0),
         drawn(distinct=50),
     ],
@@ -78,6 +77,7 @@ def test_rows_that_stay() -> None:
     [
         drawn(),
         always(source_rows=32),
+        always(source_rows=150),
         always(source="", source_rows=0, rows=4),
         always(source="", source_rows=0, anew=1),
         always(distinct=1),

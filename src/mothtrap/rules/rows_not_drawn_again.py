@@ -34,9 +34,9 @@ class RowsNotDrawnAgain(Rule):
     Fires:
         Warning when all of `steps` batches or more are the same rows, in a new tensor each time,
         and they are at most `part` of the rows of one of the script's variables, and at most `few`
-        rows or `tiny` of the variable. Info for the same tensor each time, for more rows (up to
-        `large_part`), for batches from another small part of a variable, and for at least 8 rows
-        in a new tensor if no larger variable is known.
+        rows or `tiny` of the variable. Info for the same tensor each time, for more rows, for
+        batches from another small part of a variable, and for at least 8 rows in a new tensor if
+        no larger variable is known.
         Warning when at least `kept` of the rows were in the previous batch, and this is `excess`
         more than in batches that are far apart. Then the rows must come from an unchanged variable,
         or come back later (`returned`).
@@ -88,9 +88,6 @@ class RowsNotDrawnAgain(Rule):
     tiny: float = threshold(
         0.01, unit="of the rows of a variable", source="chosen by hand, for more rows than `few`"
     )
-    large_part: float = threshold(
-        0.4, unit="of the rows of a variable, for a note", source="chosen by hand"
-    )
     kept: float = threshold(
         0.5,
         unit="of the rows that stay from one step to the next",
@@ -129,8 +126,8 @@ class RowsNotDrawnAgain(Rule):
         """Check for batches that are all the same."""
         anew = one.anew >= one.batches - 1
         share = one.rows / one.source_rows if one.source_rows else 1.0
-        if share <= self.part or (anew and share <= self.large_part):
-            clear = anew and share <= self.part and (one.rows <= self.few or share <= self.tiny)
+        if share <= self.part:
+            clear = anew and (one.rows <= self.few or share <= self.tiny)
             known = f", out of {one.source_rows:,} in `{one.source}`"
         elif not one.source and anew and LEAST_TINY <= one.rows <= self.few:
             clear, known = False, ""

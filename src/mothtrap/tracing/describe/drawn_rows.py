@@ -1,4 +1,4 @@
-"""Rows of a batch that come back when a script draws its batches itself.
+"""Repetitions of rows in the batches that a script draws itself.
 
 Rows of one data set that are drawn at random come back by chance. The chance is estimated from
 batches that are far apart, so it includes equal rows of the data, small data sets, and replay
