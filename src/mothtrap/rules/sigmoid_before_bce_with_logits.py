@@ -10,7 +10,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import chosen_at, made_at
+from mothtrap.rules._loss_calls import chosen_at, fixes_of_raw_loss, made_at
 
 LOSS = "binary_cross_entropy_with_logits"
 OF_PROBABILITIES = "binary_cross_entropy"
@@ -88,7 +88,8 @@ class SigmoidBeforeBceWithLogits(Rule):
                 count=len({call.step for call in twice}),
                 message=MESSAGES[first.operation] + made_at(first, "sigmoid"),
                 evidence={"chain": " <- ".join((first.operation, *first.chain))},
-                fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
+                fixes=fixes_of_raw_loss(first, "sigmoid")
+                or (None if first.operation == LOSS else ONE_IS_ENOUGH),
                 location=chosen_at(first),
                 mode=first.mode.value,
             )

@@ -14,7 +14,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import chosen_at, made_at
+from mothtrap.rules._loss_calls import chosen_at, fixes_of_raw_loss, made_at
 
 CLASS_LOSSES = ("cross_entropy", "nll", "kl_div")
 OF_LOG_PROBABILITIES = ("nll", "kl_div")
@@ -148,6 +148,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
         )
 
     def _fixes(self, window: Window, call: LossCall) -> tuple[str, ...]:
+        if raw := fixes_of_raw_loss(call, "softmax"):
+            return raw
         remove, log, evaluation = self.fixes(window)
         if call.operation == "kl_div":
             return (LOGARITHM_FOR_KL,)

@@ -201,6 +201,8 @@ class Patterns:
         """Record the tokens of an embedding, or the labels that select predictions."""
         if not self.has_gradient(taken_from) or getattr(indices, "ndim", 0) < 2:
             return
+        if indices.shape[-1] != 1:  # of several axes, such as the last position of each row
+            return
         integers = indices.reshape(indices.shape[:-1])
         if id(taken_from) not in self._predicted:
             if taken_from.ndim == 2:
