@@ -34,6 +34,16 @@ def train_calls(window: Window) -> list[LossCall]:
     return calls
 
 
+def fixes_of_raw_loss(call: LossCall, activation: str) -> tuple[str, ...]:
+    """Return the fix for an activation before a loss of `tf.nn`; () for other losses."""
+    if not (call.function or "").startswith("tf.nn."):
+        return ()
+    return (
+        f"Pass the logits to `{call.function}`, and apply {activation} only where you need "
+        "probabilities.",
+    )
+
+
 def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
     """Return the calls of training that are class losses, oldest first.
 

@@ -8,7 +8,7 @@ from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import chosen_at, made_at
+from mothtrap.rules._loss_calls import chosen_at, fixes_of_raw_loss, made_at
 
 LOSS = "binary_cross_entropy_with_logits"
 OF_PROBABILITIES = "binary_cross_entropy"
@@ -79,7 +79,8 @@ def sigmoid_before_bce_with_logits(window: Window) -> Found | None:
         twice,
         MESSAGES[first.operation] + made_at(first, "sigmoid"),
         evidence={"chain": " <- ".join((first.operation, *first.chain))},
-        fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
+        fixes=fixes_of_raw_loss(first, "sigmoid")
+        or (None if first.operation == LOSS else ONE_IS_ENOUGH),
         location=chosen_at(first),
         mode=first.mode.value,
     )

@@ -14,7 +14,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import chosen_at, made_at
+from mothtrap.rules._loss_calls import chosen_at, fixes_of_raw_loss, made_at
 
 CLASS_LOSSES = ("cross_entropy", "nll", "kl_div")
 OF_LOG_PROBABILITIES = ("nll", "kl_div")
@@ -146,6 +146,8 @@ def _found(calls: list[LossCall], severity: Severity, what: str) -> Found:
 
 
 def _fixes(call: LossCall) -> tuple[str | int, ...]:
+    if raw := fixes_of_raw_loss(call, "softmax"):
+        return raw
     if call.operation == "kl_div":
         return (LOGARITHM_FOR_KL,)
     by_loss = (*LOGARITHM, *REMOVE) if call.operation == "nll" else (*REMOVE, *LOGARITHM)

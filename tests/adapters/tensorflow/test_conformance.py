@@ -23,7 +23,7 @@ Y = X[:, :1] - 2 * X[:, 1:2]
 class TestTensorFlow(AdapterTests):
     adapter = ADAPTER
     steps = 8
-    replaced = (tf.GradientTape, tf.Tensor, type(tf.function(lambda: None)))
+    replaced = (tf.GradientTape, tf.Tensor, type(tf.function(lambda: None)), tf.nn, tf.math)
 
     def train(self) -> bytes:
         """Make four eager steps, then four of a `tf.function`."""
@@ -44,7 +44,18 @@ class TestTensorFlow(AdapterTests):
         return kernel.numpy().tobytes() + bias.numpy().tobytes()
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train, self.trace_often]
+        return [self.train, self.trace_often, self.classify]
+
+    def classify(self) -> None:
+        """Train with a loss of `tf.nn`."""
+        kernel, labels = tf.Variable(np.zeros((6, 2), "float32")), tf.constant(Y[:, 0] > 0)
+        for _ in range(4):
+            with tf.GradientTape() as tape:
+                loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    labels=tf.cast(labels, tf.int32), logits=tf.constant(X) @ kernel
+                )
+                mean = tf.reduce_mean(loss)
+            kernel.assign_sub(0.1 * tape.gradient(mean, kernel))
 
     def trace_often(self) -> None:
         kernel = tf.Variable([1.0])

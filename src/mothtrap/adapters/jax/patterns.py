@@ -201,9 +201,11 @@ class Patterns:
         """Record the tokens of an embedding, or the labels that select predictions."""
         if not self.has_gradient(taken_from) or getattr(indices, "ndim", 0) < 2:
             return
-        if indices.shape[-1] > (2 if id(taken_from) in self._predicted else 1):
+        # In `scores[arange(n), labels]`, the last number of each index is the label. An index along
+        # some axes, such as the last position of each row, chooses no label.
+        is_whole = id(taken_from) in self._predicted and indices.shape[-1] == taken_from.ndim == 2
+        if indices.shape[-1] != 1 and not is_whole:
             return
-        # In `scores[arange(n), labels]`, the last number of each index is the label.
         integers = indices[..., -1]
         if id(taken_from) not in self._predicted:
             if taken_from.ndim == 2:

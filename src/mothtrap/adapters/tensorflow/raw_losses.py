@@ -105,7 +105,7 @@ def report(look: Look, job: Job, step: int, series: str | None) -> None:
             series=series,
             target_shape=called.target.shape,
             location=loss.location,
-            function=loss.name,
+            function=f"tf.nn.{loss.name}",
             rows_are_probabilities=shown,
             alone=len(look.raw) == 1 and not look.losses,
         )
