@@ -400,7 +400,7 @@ class ForwardObserver:
             self._job.contain_part("outputs", self.calls.returned, module, output)
         if self.looks.active:
             self._look(self.looks.root_returned, output)
-        if self._root_owned and self.evaluations.rows.looks:
+        if self._root_owned and self.evaluations.rows.reads:
             self.evaluations.rows.returned(tensors)
         in_segment = self._trains and not torch.is_grad_enabled()
         if self._root_owned and trains:
@@ -427,7 +427,7 @@ class ForwardObserver:
         asked = self._job.job.process.asked_mode
         if asked is Mode.PREDICT:
             return
-        if self.evaluations.rows.looks and self._is_observed():
+        if self.evaluations.rows.reads and self._is_observed():
             self._job.contain_part("evaluations", self.evaluations.rows.lost, args, result)
         if name in margins.FUNCTIONS:
             if result.requires_grad and asked is not Mode.EVAL and self._is_observed():

@@ -44,7 +44,8 @@ def updates_buffers(module: nn.Module) -> bool:
 
 def _reads(kind: type[nn.Module]) -> tuple[bool, bool]:
     """Return whether the `forward` of a class reads `training`, and also calls a dropout."""
-    return _code_reads(inspect.unwrap(kind.forward))
+    forward = getattr(kind, "forward", None)  # the class of scripted modules has none
+    return _code_reads(inspect.unwrap(forward)) if forward is not None else (False, False)
 
 
 @lru_cache(maxsize=MAX_CLASSES)

@@ -42,11 +42,12 @@ class LossRows:
 
     Attributes:
         looks: all training forwards so far got the same first argument.
+        reads: the outputs of the current call, and the losses of them, are compared.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self.looks = True
+        self.looks, self.reads = True, False
         self._given: OwnRef[Any] | None = None
         self._output: torch.Tensor | None = None
         self._purpose = ""
@@ -65,7 +66,7 @@ class LossRows:
             has_graph: autograd is on.
             training: the model is in training mode.
         """
-        self._output, self._purpose = None, ""
+        self._output, self._purpose, self.reads = None, "", False
         trains = has_graph and training
         before = self._given() if self._given is not None else None
         if trains and self._given is None and _can_refer(given):
@@ -76,6 +77,7 @@ class LossRows:
         self._repeated = self._repeated or (trains and before is given)
         if trains or not training:
             self._purpose = "train" if trains else "evaluate"
+        self.reads = self._purpose == "evaluate" or (trains and self._labelled < WHOLE)
         if self._purpose == "evaluate" and (self._trained or self._is_whole):
             self._look_for_masks()
 
