@@ -34,7 +34,11 @@ MAX_MODELS, MAX_STEPS = 4, 64
 
 
 class _Model:
-    """Batches of one model; `given` is the latest one, `anew` counts those in a new tensor."""
+    """Batches of one model.
+
+    `given` is the latest one. `anew` counts those in a new tensor, `computed` those that carry a
+    gradient.
+    """
 
     def __init__(self, path: str, argument: str, step: int) -> None:
         self.path, self.argument, self.first_step = path, argument, step
@@ -42,8 +46,7 @@ class _Model:
         self.given: UnchangedRef | None = None
         self.seen = b""
         self.digest_R: Digests = np.zeros(0, np.uint64)
-        self.anew = 0
-        self.called = 0
+        self.anew = self.called = self.computed = 0
         self.step = -1
         self.source: RowSource | None = None
         self.is_closed = False
@@ -65,6 +68,7 @@ class DrawnRowsObserver:
         self._job = job
         # by first parameter, because a script may wrap a model anew in each step
         self._models: ByIdentity[nn.Parameter, _Model] = ByIdentity()
+        self._known: ByIdentity[nn.Module, _Model] = ByIdentity()
         self.is_busy = True
 
     def called(
@@ -86,27 +90,35 @@ class DrawnRowsObserver:
         """
         if not self.is_busy:
             return
-        weight = next(module.parameters(), None)
-        model = self._models.get(weight) if weight is not None else None
+        model = self._known.get(module)
         chosen = next((pair for pair in arguments if has_rows(pair[1])), None)
         if loaded or not (self._models or self._job.grouper.steps_applied < MAX_STEPS):
             self.is_busy = False
             return
-        if weight is None or chosen is None or len(chosen[1]) < LEAST_ROWS:
+        if chosen is None or len(chosen[1]) < LEAST_ROWS:
             return
         step = self._job.grouper.step
-        if model is None:
-            if len(self._models) >= MAX_MODELS:
-                return
-            path = self._job.book.module_name(module)
-            model = self._models[weight] = _Model(path, chosen[0], step)
-        if model.is_over or model.step == step:
+        model = model or self._model_of(module, chosen[0], step)
+        if model is None or model.is_over or model.step == step:
             return
         model.step = step
-        if any(tensor.requires_grad for _, tensor in arguments):  # points of an equation
-            self._end(model)
+        if not any(tensor.requires_grad for _, tensor in arguments):
+            self._compare(model, chosen[1], use, place)
             return
-        self._compare(model, chosen[1], use, place)
+        model.computed += 1  # by another model, or points of an equation
+        if chosen[1].is_leaf or (model.computed > MAX_STEPS and not model.called):
+            self._end(model)
+
+    def _model_of(self, module: nn.Module, argument: str, step: int) -> _Model | None:
+        """Return the batches of a module; None if too many models are compared."""
+        weight = next(module.parameters(), None)
+        model = self._models.get(weight) if weight is not None else None
+        if weight is not None and model is None and len(self._models) < MAX_MODELS:
+            model = _Model(self._job.book.module_name(module), argument, step)
+            self._models[weight] = model
+        if model is not None:
+            self._known[module] = model
+        return model
 
     def passed_unobserved(self) -> None:
         """Record that steps were not observed."""

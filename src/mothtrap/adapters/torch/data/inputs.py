@@ -132,9 +132,8 @@ class InputObserver:
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
         if trains and self.drawn.is_busy:
-            compare, loaded = self.drawn.called, loaders.latest is not None
-            contain = self._job.contain_part
-            contain("rows of batches", compare, inner, arguments, loaded, use, place)
+            forward = inner, arguments, loaders.latest is not None, use, place
+            self._job.contain_part("rows of batches", self.drawn.called, *forward)
         if not first:
             return
         if not light:
