@@ -77,7 +77,7 @@ def chain_of(look: Look, tensor: Any) -> tuple[str, ...]:
     place = id(tensor)
     for _ in range(MAX_CHAIN):
         made = look.made.get(place)
-        if not hasattr(made, "chain"):
+        if made is None or not hasattr(made, "chain"):
             break
         found += made.chain
         if "linear" in found:
