@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.tracing.describe.row_sources import View, named_values
+from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach
 
 HELD_OUT: Final = ("val", "test", "eval", "dev", "hold")
 TRAINED: Final = "train"
@@ -25,7 +25,7 @@ class RowMask:
     rows: frozenset[int]
 
 
-def held_out_rows(frame: FrameType | None, rows: int, view: View) -> list[RowMask]:
+def held_out_rows(frame: FrameType | None, rows: int, view: Read) -> list[RowMask]:
     """Return the variables that select evaluation rows.
 
     They count only if another variable selects training rows, and has no row in common with them.
@@ -46,8 +46,8 @@ def held_out_rows(frame: FrameType | None, rows: int, view: View) -> list[RowMas
     ]
 
 
-def _masks(frame: FrameType | None, rows: int, view: View) -> Iterator[tuple[str, RowMask]]:
-    for name, value in named_values(frame):
+def _masks(frame: FrameType | None, rows: int, view: Read) -> Iterator[tuple[str, RowMask]]:
+    for name, value in arrays_in_reach(frame):
         array = view(value)
         found = _selected(array, rows) if array is not None and array.ndim == 1 else None
         if found is not None and 0 < len(found) < rows:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -13,24 +10,16 @@ import numpy.typing as npt
 
 from mothtrap.tracing.jobs.identity import OwnRef
 from mothtrap.tracing.source import frames
-from mothtrap.tracing.source.frame_variables import variables
+from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach
 
 Array = npt.NDArray[Any]
-View = Callable[[Any], Array | None]
-"""Returns the elements of a tensor or array, without a copy; None for anything else."""
 
-MAX_FRAMES, MAX_KEPT = 8, 64
-"""Maximum number of frames, and of arrays that are compared."""
-MAX_DEPTH, MAX_PARTS, MAX_VALUES = 3, 64, 4096
-"""Maximum depth of a variable's parts, their number in one object, and the number of all values.
-Chosen by hand: 2 ms."""
+MAX_KEPT = 64
+"""Maximum number of arrays that are compared."""
 PROBES: Final = 8
 """Rows of an array that must stay as they are, and columns in which rows are compared first."""
 MAX_COUNTED, MAX_COLUMNS = 1 << 16, 256
 """Maximum number of rows and columns of an array whose distinct rows are counted."""
-
-
-_WITHOUT_DATA = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +41,10 @@ class RowSources:
     """Arrays of a script that exist while batches are drawn, and do not change.
 
     Args:
-        view: returns the elements of a tensor of the framework, or of an array.
+        view: returns the elements of a tensor of the framework, or of an array, without a copy.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Read) -> None:
         self._view = view
         self._kept: list[_Kept] = []
 
@@ -66,7 +55,7 @@ class RowSources:
             rows: minimum number of rows of an array.
             elements: number of elements of a row.
         """
-        for name, value in named_values(frames.user_frame()):
+        for name, value in arrays_in_reach(frames.user_frame()):
             array = self._view(value)
             if array is None or array.ndim < 2 or len(array) < rows:
                 continue
@@ -94,43 +83,6 @@ class RowSources:
             if all(_contains(flat_RF, row_F) for row_F in rows_RF):
                 found.append(RowSource(kept.name, _distinct(flat_RF)))
         return min(found, key=lambda one: (one.rows, len(one.name)), default=None)
-
-
-def named_values(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-    """Yield the variables of the user's running functions, and the parts of these variables.
-
-    Args:
-        frame: the innermost frame.
-    """
-    return islice(_values(frame), MAX_VALUES)
-
-
-def _values(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-    seen = 0
-    while frame is not None and seen < MAX_FRAMES:
-        if frames.is_users(frame):
-            seen += 1
-            for name, value in variables(frame) or ():
-                if not name.startswith("__"):
-                    yield from _parts(name, value, MAX_DEPTH)
-        frame = frame.f_back
-
-
-def _parts(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield a value, the values in it if it is a container, and its attributes."""
-    yield name, value
-    held: Iterable[tuple[str, Any]] = ()
-    if depth and type(value) is dict:
-        held = ((f"{name}[{key!r}]", part) for key, part in value.items() if type(key) is str)
-    elif depth and type(value) in (list, tuple):
-        held = ((f"{name}[{place}]", part) for place, part in enumerate(value[:MAX_PARTS]))
-    elif depth and not isinstance(value, _WITHOUT_DATA):
-        own = getattr(value, "__dict__", None)
-        held = own.items() if type(own) is dict else ()
-        # an attribute that is not public only stores the attributes that are
-        held = ((name if key[:1] == "_" else f"{name}.{key}", part) for key, part in held)
-    for label, part in islice(held, MAX_PARTS):
-        yield from _parts(label, part, depth - 1)
 
 
 def _probe(array: Array) -> bytes:

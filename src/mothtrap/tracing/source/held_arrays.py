@@ -22,7 +22,8 @@ LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "torch"})
 MOST_FRAMES: Final = 8
 MOST_ITEMS: Final = 64
 """Maximum number of inspected items of a container; larger ones hold no few named arrays."""
-DEPTH: Final = 3
+DEPTH, MOST_VALUES = 3, 4096
+"""Maximum depth of a variable's parts, and number of all values. Chosen by hand: 2 ms."""
 MOST_BYTES: Final = 1 << 30
 ROWS_TRIED: Final = 4
 COLUMNS_TRIED: Final = 8
@@ -46,6 +47,8 @@ def arrays_in_reach(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
 
 def _among(named: Variables, seen: set[int], depth: int) -> Iterator[tuple[str, Any]]:
     for name, value in named:
+        if len(seen) >= MOST_VALUES:
+            return
         if id(value) in seen or isinstance(value, str | bytes | int | float | type | None):
             continue
         seen.add(id(value))
@@ -76,7 +79,8 @@ def _inside(name: str, value: Any) -> Variables:
         return []
     if not isinstance(own, Mapping) or inspect.ismodule(value) or len(own) > MOST_ITEMS:
         return []
-    return [(f"{name}.{key}", one) for key, one in own.items()]
+    # an attribute that is not public only stores the attributes that are
+    return [(name if key[:1] == "_" else f"{name}.{key}", one) for key, one in own.items()]
 
 
 def rows_of(batch: Array, frame: FrameType | None, read: Read, part: float) -> tuple[str, int]:
