@@ -44,15 +44,18 @@ MOST_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class _Seen:
-    """The latest batch of a function: references to its arrays, and digests of their values."""
+    """The latest batch of a function: references to its arrays, and digests of their values.
+
+    `held` contains the identities of arrays that are equal to it.
+    """
 
     steps: int = 0
     repeated: int = 0
     first_step: int = 0
-    arrays: list[Any] = field(default_factory=list)
+    arrays: list[Callable[[Any], bool]] = field(default_factory=list)
     brief: bytes = b""
     whole: bytes = b""
-    held: list[Any] = field(default_factory=list)
+    held: frozenset[int] = frozenset()
     is_meant: bool = False
 
 
@@ -89,8 +92,8 @@ class RepeatedArguments:
         if not first or any(one is None for one in first):
             return
         seen.steps += 1
-        before, seen.arrays = seen.arrays, [_reference(one) for one in batch]
-        is_new = bool(before) and not any(ref() is one for ref in before for one in batch)
+        before, seen.arrays = seen.arrays, [_is_it(one) for one in batch]
+        is_new = bool(before) and not any(is_it(one) for is_it in before for one in batch)
         brief = _digest(first)
         is_alike, seen.brief = is_new and brief == seen.brief, brief
         rows = self._read(batch[0]) if is_alike else None
@@ -106,17 +109,21 @@ class RepeatedArguments:
         elif seen.repeated in REPORTED_AT and seen.repeated >= SHARE * (seen.steps - 1):
             self._report(function, seen, rows, caller())
 
-    def _alike(self, rows: Array, frame: FrameType | None) -> list[Any]:
-        """Return the arrays in reach that are equal to a batch."""
+    def _alike(self, rows: Array, frame: FrameType | None) -> frozenset[int]:
+        """Return the identities of the arrays in reach that are equal to a batch."""
         alike = (one for _, one in arrays_in_reach(frame) if tuple(one.shape) == rows.shape)
-        return [one for one in alike if np.array_equal(self._read(one), rows)]  # type: ignore[arg-type]
+        return frozenset(
+            id(one)
+            for one in alike
+            if (array := self._read(one)) is not None and np.array_equal(array, rows)
+        )
 
     def _report(self, function: str, seen: _Seen, rows: Array, frame: FrameType | None) -> None:
-        held, seen.held = seen.held, []
+        held, seen.held = seen.held, frozenset()
         source, others = loops.restarted(frame) if frame is not None else ("", 0)
         of_rows = 0
         if not source:
-            if any(one is other for one in self._alike(rows, frame) for other in held):
+            if held & self._alike(rows, frame):
                 seen.is_meant = True  # the script keeps this batch in a variable
                 return
             source, of_rows = rows_of(rows, frame, self._read, PART)
@@ -162,8 +169,17 @@ def _digest(arrays: Iterable[Array | None]) -> bytes:
     return found.digest()
 
 
-def _reference(one: Any) -> Callable[[], Any]:
+def _is_it(array: Any) -> Callable[[Any], bool]:
+    """Return a function that says whether it gets this array.
+
+    An array of NumPy to which even a weak reference exists cannot be resized, so only the identity
+    of one that owns its data is kept.
+    """
+    number = id(array)
+    if isinstance(array, np.ndarray) and array.flags.owndata:
+        return lambda other: id(other) == number
     try:
-        return weakref.ref(one)
+        reference = weakref.ref(array)
     except TypeError:
-        return lambda: one
+        return lambda other: id(other) == number
+    return lambda other: other is reference()

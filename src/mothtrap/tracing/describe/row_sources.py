@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.tracing.jobs.identity import OwnRef
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach
 
@@ -30,15 +30,11 @@ class RowSource:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    name: str
-    value: OwnRef[Any]
-    probe: bytes
-
-
 class RowSources:
     """Arrays of a script that exist while batches are drawn, and do not change.
+
+    They are found again by the names of their variables: an array of NumPy to which a reference
+    exists cannot be resized.
 
     Args:
         view: returns the elements of a tensor of the framework, or of an array, without a copy.
@@ -46,7 +42,7 @@ class RowSources:
 
     def __init__(self, view: Read) -> None:
         self._view = view
-        self._kept: list[_Kept] = []
+        self._probes: dict[str, bytes] = {}
 
     def remember(self, rows: int, elements: int) -> None:
         """Remember the arrays in the variables of the running script.
@@ -55,17 +51,10 @@ class RowSources:
             rows: minimum number of rows of an array.
             elements: number of elements of a row.
         """
-        for name, value in arrays_in_reach(frames.user_frame()):
-            array = self._view(value)
-            if array is None or array.ndim < 2 or len(array) < rows:
-                continue
-            if array.size != len(array) * elements or len(self._kept) >= MAX_KEPT:
-                continue
-            try:
-                reference = OwnRef(value)
-            except TypeError:
-                continue
-            self._kept.append(_Kept(name, reference, _probe(array)))
+        for name, array in self._arrays():
+            fits = len(array) >= rows and array.size == len(array) * elements
+            if fits and len(self._probes) < MAX_KEPT:
+                self._probes.setdefault(name, _probe(array))
 
     def find(self, rows_RF: Array) -> RowSource | None:
         """Return the smallest remembered array that contains all of some rows.
@@ -74,15 +63,19 @@ class RowSources:
             rows_RF: some rows of a batch, flattened, in the order of its columns.
         """
         found: list[RowSource] = []
-        for kept in self._kept:
-            value = kept.value()
-            array = self._view(value) if value is not None else None
-            if array is None or _probe(array) != kept.probe:
+        for name, array in self._arrays() if self._probes else ():
+            if name not in self._probes or _probe(array) != self._probes[name]:
                 continue
             flat_RF = array.reshape(len(array), -1)
             if all(_contains(flat_RF, row_F) for row_F in rows_RF):
-                found.append(RowSource(kept.name, _distinct(flat_RF)))
+                found.append(RowSource(name, _distinct(flat_RF)))
         return min(found, key=lambda one: (one.rows, len(one.name)), default=None)
+
+    def _arrays(self) -> Iterator[tuple[str, Array]]:
+        for name, value in arrays_in_reach(frames.user_frame()):
+            array = self._view(value)
+            if array is not None and array.ndim > 1 and len(array):
+                yield name, array
 
 
 def _probe(array: Array) -> bytes:

@@ -177,6 +177,9 @@ def _head(root: Node) -> Iterator[Node]:
 
 
 def _can_refer(given: Any) -> bool:
+    """Return whether a weak reference is possible; one to an array would forbid to resize it."""
+    if isinstance(given, np.ndarray):
+        return False
     try:
         OwnRef(given)
     except TypeError:
