@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mothtrap.tracing.source.held_arrays import arrays_in_reach, contains, rows_of
+from mothtrap.tracing.source.held_arrays import arrays_in_reach, contains, rows_of, same_as
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 
@@ -61,3 +61,11 @@ def test_an_object_that_refers_to_itself_ends_the_search() -> None:
     loop: list[Any] = [X]
     loop.append(loop)
     assert any(one is X for _, one in arrays_in_reach(sys._getframe()))
+
+
+def test_an_array_of_which_the_identity_is_kept_can_be_resized() -> None:
+    rows = np.zeros((4, 2))
+    is_same = same_as(rows)
+    rows.resize((8, 2))
+    assert is_same(rows)
+    assert not is_same(np.zeros((8, 2)))

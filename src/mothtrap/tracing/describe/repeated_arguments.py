@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -22,7 +21,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import OneBatchUsed
 from mothtrap.tracing.source import loops
 from mothtrap.tracing.source.frames import location
-from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach, rows_of
+from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach, rows_of, same_as
 
 Array = npt.NDArray[Any]
 
@@ -92,8 +91,8 @@ class RepeatedArguments:
         if not first or any(one is None for one in first):
             return
         seen.steps += 1
-        before, seen.arrays = seen.arrays, [_is_it(one) for one in batch]
-        is_new = bool(before) and not any(is_it(one) for is_it in before for one in batch)
+        before, seen.arrays = seen.arrays, [same_as(one) for one in batch]
+        is_new = bool(before) and not any(is_same(one) for is_same in before for one in batch)
         brief = _digest(first)
         is_alike, seen.brief = is_new and brief == seen.brief, brief
         rows = self._read(batch[0]) if is_alike else None
@@ -167,19 +166,3 @@ def _digest(arrays: Iterable[Array | None]) -> bytes:
         found.update(f"{array.dtype}{array.shape}".encode())
         found.update(np.ascontiguousarray(thin).tobytes())
     return found.digest()
-
-
-def _is_it(array: Any) -> Callable[[Any], bool]:
-    """Return a function that says whether it gets this array.
-
-    An array of NumPy to which even a weak reference exists cannot be resized, so only the identity
-    of one that owns its data is kept.
-    """
-    number = id(array)
-    if isinstance(array, np.ndarray) and array.flags.owndata:
-        return lambda other: id(other) == number
-    try:
-        reference = weakref.ref(array)
-    except TypeError:
-        return lambda other: id(other) == number
-    return lambda other: other is reference()

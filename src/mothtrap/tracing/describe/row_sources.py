@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.tracing.source import frames
-from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach
+from mothtrap.tracing.source.held_arrays import Read, arrays_in_reach, same_as
 
 Array = npt.NDArray[Any]
 
@@ -33,16 +33,13 @@ class RowSource:
 class RowSources:
     """Arrays of a script that exist while batches are drawn, and do not change.
 
-    They are found again by the names of their variables: an array of NumPy to which a reference
-    exists cannot be resized.
-
     Args:
         view: returns the elements of a tensor of the framework, or of an array, without a copy.
     """
 
     def __init__(self, view: Read) -> None:
         self._view = view
-        self._probes: dict[str, bytes] = {}
+        self._kept: dict[str, tuple[Callable[[Any], bool], bytes]] = {}
 
     def remember(self, rows: int, elements: int) -> None:
         """Remember the arrays in the variables of the running script.
@@ -51,10 +48,10 @@ class RowSources:
             rows: minimum number of rows of an array.
             elements: number of elements of a row.
         """
-        for name, array in self._arrays():
+        for name, value, array in self._arrays():
             fits = len(array) >= rows and array.size == len(array) * elements
-            if fits and len(self._probes) < MAX_KEPT:
-                self._probes.setdefault(name, _probe(array))
+            if fits and len(self._kept) < MAX_KEPT:
+                self._kept.setdefault(name, (same_as(value), _probe(array)))
 
     def find(self, rows_RF: Array) -> RowSource | None:
         """Return the smallest remembered array that contains all of some rows.
@@ -63,19 +60,20 @@ class RowSources:
             rows_RF: some rows of a batch, flattened, in the order of its columns.
         """
         found: list[RowSource] = []
-        for name, array in self._arrays() if self._probes else ():
-            if name not in self._probes or _probe(array) != self._probes[name]:
+        for name, value, array in self._arrays() if self._kept else ():
+            is_same, probe = self._kept.get(name, (None, b""))
+            if is_same is None or not is_same(value) or _probe(array) != probe:
                 continue
             flat_RF = array.reshape(len(array), -1)
             if all(_contains(flat_RF, row_F) for row_F in rows_RF):
                 found.append(RowSource(name, _distinct(flat_RF)))
         return min(found, key=lambda one: (one.rows, len(one.name)), default=None)
 
-    def _arrays(self) -> Iterator[tuple[str, Array]]:
+    def _arrays(self) -> Iterator[tuple[str, Any, Array]]:
         for name, value in arrays_in_reach(frames.user_frame()):
             array = self._view(value)
             if array is not None and array.ndim > 1 and len(array):
-                yield name, array
+                yield name, value, array
 
 
 def _probe(array: Array) -> bytes:

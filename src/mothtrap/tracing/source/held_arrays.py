@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final
@@ -81,6 +82,22 @@ def _inside(name: str, value: Any) -> Variables:
         return []
     # an attribute that is not public only stores the attributes that are
     return [(name if key[:1] == "_" else f"{name}.{key}", one) for key, one in own.items()]
+
+
+def same_as(array: Any) -> Callable[[Any], bool]:
+    """Return a function that says whether it gets this array.
+
+    An array of NumPy to which even a weak reference exists cannot be resized, so only the identity
+    of one that owns its data is kept.
+    """
+    number = id(array)
+    if isinstance(array, np.ndarray) and array.flags.owndata:
+        return lambda other: id(other) == number
+    try:
+        reference = weakref.ref(array)
+    except TypeError:
+        return lambda other: id(other) == number
+    return lambda other: other is reference()
 
 
 def rows_of(batch: Array, frame: FrameType | None, read: Read, part: float) -> tuple[str, int]:
