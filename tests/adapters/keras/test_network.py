@@ -93,7 +93,7 @@ def test_attributions_and_maps_of_a_keras_model(subject: Subject) -> None:
     assert found.gap <= 0.05
     maps = attribute(subject, ROWS, "grad_cam")
     assert maps.values.shape == (10, 8, 8)
-    assert maps.layer.endswith(("maps", "dropout"))
+    assert maps.layer.startswith(("maps", "dropout"))  # Keras counts names in a process
     assert maps.randomized < 0.7
     assert np.array_equal(subject.ask(subject.table), before)
     assert len(latent_chart(subject)["data"]["values"]) == len(subject.judged)
