@@ -104,6 +104,18 @@ def test_nothing_is_told_of_loaders_and_of_points_of_an_equation() -> None:
     assert train(points for _ in range(STEPS)).observed(RowsDrawn) == []
 
 
+def test_a_policy_that_is_called_for_each_state_is_not_compared() -> None:
+    policy, values, x = classifier(), classifier(), torch.randn(200, 6)
+    optimizer = sgd(nn.ModuleList([policy, values]))
+    with watched() as seen:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            gain = torch.stack([policy(state[None]).sum() for state in x[:40]]).mean()
+            (gain + values(x[:40]).square().mean()).backward()
+            optimizer.step()
+    assert not seen.tracer.forwards.inputs.drawn.is_busy
+
+
 def test_computed_inputs_are_skipped() -> None:
     x, model, other = torch.randn(200, 6), classifier(), nn.Linear(6, 6)
     optimizer = sgd(model)

@@ -31,6 +31,8 @@ REMEMBER_AT = 8
 """Number of batches after which the data of the script exist, so that its variables are read."""
 MAX_MODELS, MAX_STEPS = 4, 64
 """Maximum number of models whose batches are compared, and of steps until the first is found."""
+MAX_CALLS = 16
+"""Maximum number of calls for each compared batch: a policy is called for each state. By hand."""
 
 
 class _Model:
@@ -69,6 +71,7 @@ class DrawnRowsObserver:
         # by first parameter, because a script may wrap a model anew in each step
         self._models: ByIdentity[nn.Parameter, _Model] = ByIdentity()
         self._known: ByIdentity[nn.Module, _Model] = ByIdentity()
+        self._calls, self._compared = 0, MAX_MODELS
         self.is_busy = True
 
     def called(
@@ -92,7 +95,9 @@ class DrawnRowsObserver:
             return
         model = self._known.get(module)
         chosen = next((pair for pair in arguments if has_rows(pair[1])), None)
-        if loaded or not (self._models or self._job.grouper.steps_applied < MAX_STEPS):
+        self._calls += 1
+        is_found = self._models or self._job.grouper.steps_applied < MAX_STEPS
+        if loaded or not is_found or self._calls > MAX_CALLS * self._compared:
             self.is_busy = False
             return
         if chosen is None or len(chosen[1]) < LEAST_ROWS:
@@ -102,6 +107,7 @@ class DrawnRowsObserver:
         if model is None or model.is_over or model.step == step:
             return
         model.step = step
+        self._compared += 1
         if not any(tensor.requires_grad for _, tensor in arguments):
             self._compare(model, chosen[1], use, place)
             return
