@@ -69,3 +69,17 @@ def test_an_array_of_which_the_identity_is_kept_can_be_resized() -> None:
     rows.resize((8, 2))
     assert is_same(rows)
     assert not is_same(np.zeros((8, 2)))
+
+
+def test_a_value_without_a_shape_is_no_array() -> None:
+    class Nested:
+        @property
+        def shape(self) -> tuple[int, ...]:
+            raise RuntimeError("no sizes")
+
+    Nested.__module__ = "torch"
+    nested, rows = Nested(), np.zeros((4, 2))
+    found = {name for name, _ in arrays_in_reach(sys._getframe())}
+    assert "rows" in found
+    assert "nested" not in found
+    del nested, rows

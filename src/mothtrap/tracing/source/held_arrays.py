@@ -63,7 +63,10 @@ def _is_array(value: Any) -> bool:
     """Return whether a value is an array; attributes of the user's own classes are not read."""
     if type(value).__module__.partition(".")[0] not in LIBRARIES:
         return False
-    return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
+    try:
+        return isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype")
+    except RuntimeError:  # a nested tensor of PyTorch has no shape
+        return False
 
 
 def _inside(name: str, value: Any) -> Variables:
