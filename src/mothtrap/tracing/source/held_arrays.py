@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.tracing.jobs.identity import OwnRef
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.frame_variables import Variables, variables
 
@@ -91,13 +91,13 @@ def same_as(array: Any) -> Callable[[Any], bool]:
     """Return a function that says whether it gets this array.
 
     An array of NumPy to which even a weak reference exists cannot be resized, so only the identity
-    of one that owns its data is kept.
+    of one that owns its data is kept. PyTorch swaps tensors in spite of an `OwnRef`.
     """
     number = id(array)
     if isinstance(array, np.ndarray) and array.flags.owndata:
         return lambda other: id(other) == number
     try:
-        reference = weakref.ref(array)
+        reference = OwnRef(array)
     except TypeError:
         return lambda other: id(other) == number
     return lambda other: other is reference()
