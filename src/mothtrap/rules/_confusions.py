@@ -29,8 +29,8 @@ def require_rows(window: Window, samples: int) -> None:
 
 
 BETTER = 1.02
-"""Accuracy, in shares of the most frequent class, from which a model does better than to always
-predict this class. Chosen by hand."""
+"""Accuracy, as a multiple of the share of the most frequent class, from which a model is better
+than one that always predicts this class. Chosen by hand."""
 
 
 def is_constant(confusion_KK: Floats) -> bool:

@@ -1,4 +1,4 @@
-"""LOS424: a loss only asks that two outputs agree, and trains both of them."""
+"""LOS424: a loss only makes two outputs agree, and trains both of them."""
 
 from __future__ import annotations
 

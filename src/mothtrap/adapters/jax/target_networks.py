@@ -16,11 +16,11 @@ from mothtrap.core.facts.evaluations import EvaluatedCopy
 OF_TARGETS: Final = (EvaluatedCopy,)
 MOST_NETWORKS: Final = 4
 MOST_BYTES: Final = 1 << 16
-"""Bytes of an array that are digested: evenly spread values."""
+"""Bytes of an array that its digest covers: evenly spread values."""
 
 
 class TargetNetworks:
-    """Digests the weights with which steps compute their targets.
+    """Computes digests of the weights from which steps compute their targets.
 
     Args:
         job: receives the facts.

@@ -27,7 +27,7 @@ OPERATIONS: Final = {
     "sparse_softmax_cross_entropy_with_logits": "cross_entropy",
     "sigmoid_cross_entropy_with_logits": "binary_cross_entropy_with_logits",
 }
-"""Losses of `tf.nn`, in the terms of `LossCall`."""
+"""Losses of `tf.nn`, described as in `LossCall`."""
 ACTIVATIONS: Final = ("softmax", "log_softmax", "sigmoid")
 MAX_CHAIN: Final = 6
 LIBRARIES: Final = ("tensorflow", "keras")

@@ -20,11 +20,11 @@ REPORT_AT: Final = (32, 64, 128, 256, 512)
 MAX_ROWS: Final = 256
 """Maximum number of compared rows of a batch, so that comparing takes 0.2 ms."""
 FAR: Final = 16
-"""Number of different batches between two batches whose common rows are due to chance."""
+"""Number of different batches between two batches. Rows that these two share are due to chance."""
 GONE: Final = 4
 """Number of different batches after which a row that is seen again has come back."""
 LEAST_RUNS: Final = 3
-"""Minimum number of runs of equal batches for knowing whether their lengths are regular."""
+"""Minimum number of runs of equal batches; with fewer, their lengths cannot be called regular."""
 REGULAR: Final = 0.8
 """Share of the runs that have one of the two most frequent lengths, if a loop plans them: several
 steps on each batch, or one more in every second step. Chosen by hand."""

@@ -9,7 +9,7 @@ from mothtrap.tracing.source.episode_ends import discounted_line, unread_ends
 
 
 def of_running_files(step: int) -> UnreadEnds | None:
-    """Return the fact for the functions from which the running line is called."""
+    """Return the fact about the functions that are running."""
     found = unread_ends(running_files())
     return UnreadEnds(step=step, name=found[0], location=found[1]) if found else None
 

@@ -1,4 +1,4 @@
-"""Steps that get the batch of the step before again, cut out of the script's data anew.
+"""Steps that get the same batch as the step before, cut out of the script's data again.
 
 A script that passes the same array on purpose (full-batch training, fixed points) passes the same
 object in each step, or holds the batch in a variable. A slice that never moves is a new array each

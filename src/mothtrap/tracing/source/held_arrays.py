@@ -22,7 +22,7 @@ LIBRARIES: Final = frozenset({"numpy", "jax", "jaxlib", "torch"})
 """Packages whose arrays are inspected."""
 MOST_FRAMES: Final = 8
 MOST_ITEMS: Final = 64
-"""Maximum number of inspected items of a container; larger ones hold no few named arrays."""
+"""Maximum number of items of a container; larger containers are not inspected."""
 DEPTH, MOST_VALUES = 3, 4096
 """Maximum depth of a variable's parts, and number of all values. Chosen by hand: 2 ms."""
 MOST_BYTES: Final = 1 << 30

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 LEAST_ROWS = 4
 """Minimum number of rows of a batch."""
 REMEMBER_AT = 8
-"""Number of batches after which the data of the script exist, so that its variables are read."""
+"""Number of batches after which the script has loaded its data, so its variables are read."""
 MAX_MODELS, MAX_STEPS = 4, 64
-"""Maximum number of models whose batches are compared, and of steps until the first is found."""
+"""Maximum number of models whose batches are compared, and of steps before the first is found."""
 MAX_CALLS = 16
-"""Maximum number of calls for each compared batch: a policy is called for each state. By hand."""
+"""Maximum number of calls per compared batch: a policy is called for each state. By hand."""
 
 
 class _Model:
@@ -71,7 +71,7 @@ class DrawnRowsObserver:
         # by first parameter, because a script may wrap a model anew in each step
         self._models: ByIdentity[nn.Parameter, _Model] = ByIdentity()
         self._known: ByIdentity[nn.Module, _Model] = ByIdentity()
-        self._calls, self._compared = 0, MAX_MODELS
+        self._calls = self._compared = 0
         self.is_busy = True
 
     def called(
@@ -93,17 +93,16 @@ class DrawnRowsObserver:
         """
         if not self.is_busy:
             return
-        model = self._known.get(module)
-        chosen = next((pair for pair in arguments if has_rows(pair[1])), None)
         self._calls += 1
-        is_found = self._models or self._job.grouper.steps_applied < MAX_STEPS
-        if loaded or not is_found or self._calls > MAX_CALLS * self._compared:
+        is_late = not self._models and self._job.grouper.steps_applied >= MAX_STEPS
+        if loaded or is_late or self._calls > MAX_CALLS * (MAX_MODELS + self._compared):
             self.is_busy = False
             return
+        chosen = next((pair for pair in arguments if has_rows(pair[1])), None)
         if chosen is None or len(chosen[1]) < LEAST_ROWS:
             return
         step = self._job.grouper.step
-        model = model or self._model_of(module, chosen[0], step)
+        model = self._known.get(module) or self._model_of(module, chosen[0], step)
         if model is None or model.is_over or model.step == step:
             return
         model.step = step

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Number of steps in which a teacher ran in training mode. Chosen by hand."""
 MAX_CALLS = 8
-"""Number of the latest calls that are compared. The data of a step end with the step."""
+"""Number of latest calls that are compared. Data of a step are not kept beyond it."""
 
 Call = tuple[OwnRef[nn.Module], OwnRef[torch.Tensor], bool]
 

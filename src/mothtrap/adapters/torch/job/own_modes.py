@@ -1,4 +1,4 @@
-"""Modules of the user whose `forward` itself does something else in training.
+"""Modules of the user whose `forward` depends on the training mode.
 
 It calls `functional.dropout(x, training=self.training)`, or updates buffers if `self.training`.
 Neither is a module that could be recognized by its type, so the code of `forward` is read.

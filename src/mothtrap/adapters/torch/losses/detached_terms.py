@@ -80,7 +80,7 @@ class DetachedTermObserver:
             self._names.clear()
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Record the parameters that an optimizer steps after the loss."""
+        """Record the parameters that an optimizer updates after the loss."""
         if self._look is not None:
             self._stepped.update(id(p) for p in parameters(optimizer))
             self._names.append(type(optimizer).__name__)

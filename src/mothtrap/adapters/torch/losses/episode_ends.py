@@ -1,4 +1,4 @@
-"""Find ends of episodes that the script receives, but never reads."""
+"""Find ends of episodes that a function receives but never reads."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ class SimilarityObserver:
                 self._shared |= _weights(first) & _weights(second)
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Record the parameters that an optimizer steps after the loss."""
+        """Record the parameters that an optimizer updates after the loss."""
         if self._looked is not None:
             self._stepped.update(id(p) for p in parameters(optimizer))
 
     def closed(self, step: int) -> None:
-        """Count the loss by the sides that change the stepped parameters."""
+        """Count the loss by the sides that change the updated parameters."""
         looked, self._looked = self._looked, None
         if looked is None or not self._stepped:
             return

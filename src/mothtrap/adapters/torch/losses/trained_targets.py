@@ -87,7 +87,7 @@ class TrainedTargetObserver:
             self._target = _Target(line, loss.place, reached, continued=False, advantage=True)
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Record the parameters that an optimizer steps after the loss."""
+        """Record the parameters that an optimizer updates after the loss."""
         if self._target is not None:
             self._stepped.update(id(p) for p in parameters(optimizer))
 
