@@ -69,13 +69,14 @@ class Added:
         return abs(self.reported_s - self.wall_s) <= max(0.3, 0.2 * self.wall_s)
 
 
-def run(words: Sequence[str], folder: str) -> Took:
+def run(words: Sequence[str], folder: str, **environment: str) -> Took:
     """Run a program to its end.
 
     Raises:
         CalledProcessError: it failed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MOTHTRAP_")}
+    kept |= environment
     before, began_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, check=True, text=True)
     wall_s, after = time.perf_counter() - began_s, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -20,6 +20,7 @@ from bench.capturing.pairing import Shape, Sides, follow_memory, measure
 from bench.capturing.processors import Clock
 from bench.capturing.settings import FLOOR, FLOORS, MODELS, PEERS, SETTINGS, STEPS
 from bench.models import gpt, gpt30m
+from bench.peers.base import Attached, train
 from torch.nn import functional
 from torch.optim import optimizer
 
@@ -276,6 +277,19 @@ def test_a_peer_that_is_not_there_has_a_line_that_says_so(tmp_path: Path) -> Non
 def test_a_process_that_fails_has_a_line_with_its_last_words(tmp_path: Path) -> None:
     told = processes.line(small(setting="no such setting"), tmp_path)
     assert told["failed"] == "KeyError: 'no such setting'"
+
+
+@pytest.mark.parametrize("setting", ["plain", "default"])
+def test_a_peer_watches_a_whole_program_or_not(setting: str, tmp_path: Path) -> None:
+    losses: list[float] = []
+    watched: list[str] = []
+
+    def attach(model: object, optimizer: object, setting: str, folder: Path) -> Attached:
+        watched.append(setting)
+        return Attached(after_step=lambda loss: losses.append(loss.item()))
+
+    train(attach, "mlp", setting, 3, tmp_path / "kept")
+    assert (watched, len(losses)) == (([], 0) if setting == "plain" else (["default"], 3))
 
 
 @pytest.mark.full

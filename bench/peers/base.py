@@ -2,6 +2,8 @@
 
 Two training runs of the same model take turns, one of them watched by the peer. A peer's script
 declares its abilities and attaches itself: `python bench/peers/<peer>_capture.py JOB`.
+`bench/whole_peers.py` runs the same scripts as whole programs:
+`... whole MODEL SETTING STEPS FOLDER`.
 """
 
 import sys
@@ -38,6 +40,11 @@ def main(can, cannot, attach):
         attach: gets model, optimizer, setting and an empty folder; returns an `Attached`.
     """
 
+    if sys.argv[1] == "whole":
+        model, setting, steps, folder = sys.argv[2:]
+        train(attach, model, setting, int(steps), Path(folder))
+        return
+
     def watch(job):
         if job.setting in cannot:
             raise CannotDoError(cannot[job.setting])
@@ -63,3 +70,21 @@ def main(can, cannot, attach):
         return sides, can[job.setting]
 
     print(perform(sys.argv[1], watch))
+
+
+def train(attach, name, setting, steps, folder):
+    """Train a model from the first step to the last; the setting `plain` attaches nothing."""
+    model, optimizer, step = training_of(name)
+    attached = Attached()
+    if setting != "plain":
+        folder.mkdir(parents=True, exist_ok=True)
+        attached = attach(model, optimizer, setting, folder)
+    for _ in range(steps):
+        loss = step(attached.before_update)
+        if attached.after_step is not None:
+            attached.after_step(loss)
+    attached.close()
+
+
+if __name__ == "__main__":
+    main({}, {}, None)

@@ -80,6 +80,31 @@ def test_a_step_costs_its_batch_and_little_else(draw: Callable[[], None]) -> Non
     assert objects <= 1.2 * counted  # so that the ring keeps to its limit
 
 
+def test_steps_in_memory_are_few_objects_for_garbage_collection() -> None:
+    """A step of 20 calls had thousands of objects, which each full collection visited."""
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        inputs = [torch.randn(4, 6)]
+        for _ in range(20):
+            output = model(inputs[-1])
+            inputs.append(torch.randn(4, 6))
+        output.sum().backward()
+        optimizer.step()
+
+    with watched(capture=()) as seen:
+        model = classifier()
+        optimizer = sgd(model)
+        counts = []
+        for _ in range(2):
+            for _ in range(10):
+                step(model, optimizer)
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+        kept = [seen.tracer.recording.kept(step) for step in seen.tracer.recording.steps()]
+    assert (counts[1] - counts[0]) / 10 < 1000
+    assert all(len(each.recorded.events) == 20 for each in kept if each is not None)
+
+
 def test_the_ring_is_as_large_as_was_set() -> None:
     limit = 0.25 * 2**20
     with watched(capture=(), config=Config(ring_mb=0.25)) as seen:

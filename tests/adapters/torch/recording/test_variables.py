@@ -89,6 +89,19 @@ def test_of_a_list_of_losses_nothing_is_taken_until_it_holds_more() -> None:
     assert found == [set(), {"rewards"}, {"rewards"}]
 
 
+def test_a_list_that_grows_is_taken_and_one_of_predictions_is_not() -> None:
+    watch, found, weight = ChangedVariables(), [], torch.ones(2, requires_grad=True)
+    predictions, states = [weight * 1], [torch.zeros(LARGE)]
+    for step in range(3):
+        found.append(_names(watch) & {"predictions", "states"})
+        if step == 1:
+            predictions.append(weight * 2)
+            states.append(states[0])
+        else:
+            predictions[-1] = weight * step
+    assert found == [set(), set(), {"states"}]
+
+
 def test_containers_are_taken_once_something_in_them_has_changed() -> None:
     watch, found = ChangedVariables(), []
     same, counts = (torch.zeros(LARGE), {"a": 1}), {"seen": 0, "more": [1, (2,)]}

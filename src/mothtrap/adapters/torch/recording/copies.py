@@ -38,6 +38,7 @@ IDLE_SHARE = 8
 """Divisor of the ring's memory: at most this share is kept for reuse."""
 VALUE_BYTES = 250
 """Approximate size of a value in a tree: measured."""
+_OF_GRAPH: Tree = {"opaque": "a tensor with a graph, or a parameter"}
 _BIG = 2**63
 MAX_REPORTED = 3
 """Maximum number of reported parts of one value that could not be kept."""
@@ -65,9 +66,11 @@ class Copy:
     Attributes:
         key: key that refers to it in trees.
         nbytes: size in memory.
+        tree: refers to the value. All trees share it, because garbage collection takes longer the
+            more objects there are.
     """
 
-    __slots__ = ("__weakref__", "_block", "_blocks", "_glimpse", "_value", "key", "nbytes")
+    __slots__ = ("__weakref__", "_block", "_blocks", "_glimpse", "_value", "key", "nbytes", "tree")
 
     def __init__(
         self,
@@ -76,7 +79,7 @@ class Copy:
         block: Bytes | None = None,
         blocks: Blocks | None = None,
     ) -> None:
-        self.key, self._value = key, value
+        self.key, self._value, self.tree = key, value, {"tensor": key}
         self._block, self._blocks = block, blocks
         self._glimpse: bytes | None = None  # nothing writes to the value
         self.nbytes = int(value.nbytes)
@@ -214,7 +217,7 @@ class Copies:
 
     def _tensor(self, tensor: torch.Tensor) -> Tree:
         if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction passed to a loss
-            return {"opaque": "a tensor with a graph, or a parameter"}
+            return _OF_GRAPH
         # Values that were copied before can be copied again.
         copy = None if tensor.requires_grad else self._lookup((id(tensor),), tensor, tensor)
         if copy is None:
@@ -224,14 +227,14 @@ class Copies:
             if reason is not None:
                 if reason:
                     self.missing[f"{self._what}: {reason}"] = None
-                return {"opaque": reason or "a tensor with a graph, or a parameter"}
+                return {"opaque": reason} if reason else _OF_GRAPH
             copy = self._known_or_made(tensor)
         if copy is None:
             self.missing[f"{self._what}: {described(tensor)} is too large"] = None
             return {"opaque": f"{described(tensor)}, too large to be kept"}
         self.used[copy.key] = copy
         if tensor.is_cpu and not tensor.requires_grad and tensor.is_contiguous():
-            return {"tensor": copy.key}  # a shortcut for the most frequent case
+            return copy.tree  # a shortcut for the most frequent case
         return tensor_tree(tensor, copy.key)
 
     def _known_or_made(self, tensor: torch.Tensor) -> Copy | Uncopied | None:

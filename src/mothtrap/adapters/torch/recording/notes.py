@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mothtrap.adapters.torch.recording.copies import Copy
 from mothtrap.adapters.torch.recording.uncopied import Uncopied, without
 from mothtrap.core.snapshots import (
@@ -48,9 +50,13 @@ class Notes:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A completed step; `sizes`: memory of each copy by key, and of the events."""
+    """A completed step; `sizes`: memory of each copy by key, and of the events.
 
-    recorded: RecordedStep
+    The events are `packed` as MessagePack: a step can consist of thousands of objects, and garbage
+    collection would visit all of them for as long as the step is in memory.
+    """
+
+    packed: bytes
     copies: Mapping[str, Copy | Uncopied]
     sizes: Mapping[str, int]
 
@@ -62,8 +68,8 @@ class Entry:
         found = {key: copy.array() for key, copy in self.copies.items()}
         arrays = {key: array for key, array in found.items() if array is not None}
         gone = [c for c in self.copies.values() if isinstance(c, Uncopied) and c.key not in arrays]
-        recorded = without(self.recorded, gone) if gone else self.recorded
-        return KeptStep(recorded=recorded, arrays=arrays)
+        recorded = msgspec.msgpack.decode(self.packed, type=RecordedStep)
+        return KeptStep(recorded=without(recorded, gone) if gone else recorded, arrays=arrays)
 
 
 def latest_evaluations(notes: Notes) -> list[Noted]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
@@ -410,7 +411,7 @@ class Recording:
             rates=notes.rates,
             missing=(*self.blind, *self._variables.unread, *notes.missing),
         )
-        return Entry(recorded, copies, sizes)
+        return Entry(msgspec.msgpack.encode(recorded), copies, sizes)
 
 
 def _names(module: nn.Module) -> Sequence[str]:

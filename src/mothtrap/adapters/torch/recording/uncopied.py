@@ -24,13 +24,14 @@ class Uncopied:
         key: key that refers to it in trees.
         what: description of the tensor.
         nbytes: size in memory: 0.
+        tree: refers to it, see `Copy`.
     """
 
-    __slots__ = ("__weakref__", "_tensor", "_version", "key", "what")
+    __slots__ = ("__weakref__", "_tensor", "_version", "key", "tree", "what")
     nbytes = 0
 
     def __init__(self, key: str, tensor: torch.Tensor, what: str) -> None:
-        self.key, self.what = key, what
+        self.key, self.what, self.tree = key, what, {"tensor": key}
         self._tensor, self._version = ContentRef(tensor), tensor._version
 
     def array(self) -> Array | None:

@@ -57,6 +57,8 @@ MAX_TEXT = 1000
 """Maximum number of characters of a text."""
 
 _NEW = object()
+_CHANGED = ("changed",)
+"""Mark of a container that cannot equal an earlier mark."""
 _SKIPPED, _VALUE, _TENSOR, _ARRAY, _CONTAINER, _GENERATOR = range(6)
 
 
@@ -150,7 +152,8 @@ class ChangedVariables:
             elif kind == _GENERATOR:
                 mark = mark_of(value)
             else:
-                mark = self._mark(code, name, value, kind)
+                before = None if first else seen.get(name, _NEW)
+                mark = self._mark(code, name, value, kind, before)
                 size = int(value.nbytes) if kind == _ARRAY else 0
             if mark is None:
                 continue
@@ -163,15 +166,15 @@ class ChangedVariables:
                 seen[name] = mark
         return found
 
-    def _mark(self, code: CodeType, name: str, value: Any, kind: int) -> Any:
-        """Return a mark that differs when the value changes.
+    def _mark(self, code: CodeType, name: str, value: Any, kind: int, before: Any) -> Any:
+        """Return a mark that differs from the one before when the value changes.
 
         None if the value must not be kept.
         """
         if self._alone and self._alone.get((code, name), 0) > self._calls:
             return None
         try:
-            return self._marks.of(value, kind, self._kinds)
+            return self._marks.of(value, kind, self._kinds, before=before)
         except _TooManyError:
             if len(self._alone) >= MAX_CODES:
                 del self._alone[next(iter(self._alone))]
@@ -197,8 +200,18 @@ class _Marks:
         self.left = MAX_MARKS_TOGETHER
         self._until = 0
 
-    def of(self, value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
+    def of(
+        self, value: Any, kind: int, kinds: dict[type, int], depth: int = 0, before: Any = None
+    ) -> Any:
         """Return the mark of a variable, or of a value in it; None if it must not be kept.
+
+        Args:
+            value: the variable, or a value in it.
+            kind: of its type.
+            kinds: of all types that have been seen.
+            depth: number of containers around the value.
+            before: earlier mark of the variable; None at the first look. A list that has grown
+                since then is not marked in full.
 
         Raises:
             _TooManyError: the variable has too many values.
@@ -221,12 +234,15 @@ class _Marks:
         parts = _parts(value)
         if parts is None:
             return None
+        known = before is None or (type(before) is list and len(before) == 1 + len(parts))
         marks: list[Any] = [type(value)]
         for part in parts:
             kind = kinds.get(type(part), -1)
             if kind < 0:
                 kind = kinds[type(part)] = _kind_of(type(part))
             marks.append(self.of(part, kind, kinds, depth + 1))
+            if not known and marks[-1] is not None:
+                return _CHANGED
         # For example only losses of a step, which are determined by their inputs.
         return marks if len(marks) == 1 or any(mark is not None for mark in marks[1:]) else None
 
