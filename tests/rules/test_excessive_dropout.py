@@ -64,10 +64,11 @@ def evaluations(*values: float, trained: float = 1.0) -> list[Evaluation]:
 def test_a_high_rate_counts_where_the_model_underfits() -> None:
     [finding] = check(mode(0.7), *evaluations(0.4, 0.4, 0.4))
     assert "drops 70 % of its values (limit 70 %)" in finding.message
-    assert "loss without dropout is less than 1/1.4 of the training loss" in finding.message
+    assert "loss without dropout is less than 1/1.3 of the training loss" in finding.message
     assert check(mode(0.6), *evaluations(0.1, 0.1, 0.1)) == []
     assert check(mode(0.7), *evaluations(0.4, 0.4)) == []
-    assert check(mode(0.7), *evaluations(0.4, 0.8, 0.4)) == []
+    assert check(mode(0.7), *evaluations(0.6, 0.9, 0.9)) == []
+    assert check(mode(0.7), *evaluations(0.78, 0.76, 0.72)) != []  # 1.28 times as much in the first
 
 
 def test_quiet_where_it_drops_nothing() -> None:

@@ -38,9 +38,9 @@ def excessive_dropout(
         0.7, unit="of the values", source="chosen by hand: a network may learn well with 0.6"
     ),
     ratio: float = threshold(
-        1.4,
+        1.3,
         unit="times the loss without dropout",
-        source="measured on a series of rates: 1.4 to 2.1 at 0.7 and 0.8, which cost accuracy",
+        source="measured on a series of rates: 1.3 to 2.1 at 0.7 and 0.8, which cost accuracy",
     ),
     looks: int = threshold(3, unit="consecutive evaluations", source="chosen by hand"),
 ) -> Found | None:
@@ -57,7 +57,7 @@ def excessive_dropout(
 
     Fires:
         Warning when a dropout layer in training mode has a rate of at least `rate`. Also when it
-        has a rate of at least `high_rate`, and in each of the last `looks` evaluations the loss
+        has a rate of at least `high_rate`, and in the last `looks` evaluations together the loss
         without dropout is less than 1/`ratio` of the training loss: the model underfits.
 
     Stays quiet:
@@ -111,11 +111,11 @@ def _underfits(window: Window, looks: int, ratio: float) -> bool:
     for one in window.seen(Evaluation):
         by_site.setdefault(one.site, []).append(one)
     return any(
-        len(seen) >= looks and all(_is_far_below(one, ratio) for one in seen[-looks:])
-        for seen in by_site.values()
+        len(seen) >= looks and _is_far_below(seen[-looks:], ratio) for seen in by_site.values()
     )
 
 
-def _is_far_below(one: Evaluation, ratio: float) -> bool:
-    trained = list(one.train_losses.values())
-    return len(trained) == 1 and 0 < one.value < trained[0] / ratio
+def _is_far_below(seen: list[Evaluation], ratio: float) -> bool:
+    trained = [loss for one in seen for loss in one.train_losses.values()]
+    evaluated = sum(one.value for one in seen)
+    return len(trained) == len(seen) and 0 < evaluated < sum(trained) / ratio
