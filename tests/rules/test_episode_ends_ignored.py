@@ -23,3 +23,10 @@ def test_other_scripts_are_fine() -> None:
 def test_needs_a_few_steps() -> None:
     with pytest.raises(NotEnoughData, match="needs 8 steps, saw 0"):
         EpisodeEndsIgnored().check(window())
+
+
+def test_ends_that_multiply_the_next_value_are_a_warning() -> None:
+    seen = UnreadEnds(step=2, name="done", inverted=True, location="agent.py:7")
+    [finding] = EpisodeEndsIgnored().check(window(loss([1.0] * 20), seen))
+    assert (finding.severity, finding.title) == (Severity.WARNING, "ends of episodes are inverted")
+    assert "multiplied by `done`, which is 1 only at the end" in finding.message

@@ -103,3 +103,11 @@ def test_trainings_of_other_lines_are_not_asked() -> None:
 def test_it_does_not_apply_where_nothing_acts_by_a_metric() -> None:
     with pytest.raises(NotApplicable):
         check(*TRAINED)
+
+
+def test_a_schedule_is_judged_by_the_name_of_its_metric() -> None:
+    known = {"fit": "", "callback": "ReduceLROnPlateau", "lowers_rate": True, "stops": False}
+    [finding] = check(watched("val_loss / total", "max", metric="val_loss / total", **known))
+    assert finding.severity is Severity.WARNING
+    assert "treats the greatest val_loss / total as the best" in finding.message
+    assert check(watched("val_acc", "max", metric="val_acc", **known)) == []

@@ -26,6 +26,7 @@ def phases(
     repeated: bool = False,
     dropouts: tuple[str, ...] = ("drop",),
     updating: tuple[str, ...] = (),
+    dropping: tuple[str, ...] = (),
     output_shape: tuple[int, ...] | None = (200, 10),
 ) -> list[EvaluationPhase]:
     return [
@@ -42,6 +43,7 @@ def phases(
             repeated=repeated,
             dropouts=dropouts if trains else (),
             updating=updating if trains else (),
+            dropping=dropping,
             output_shape=output_shape,
             location="train.py:30",
         )
@@ -171,3 +173,12 @@ def test_cannot_judge_a_few_evaluations(few: list[EvaluationPhase]) -> None:
 def test_cannot_judge_before_the_first_step() -> None:
     with pytest.raises(NotEnoughData, match="no evaluation of a training model"):
         check(*phases(count=3, steps=0))
+
+
+def test_a_dropout_function_that_does_not_get_the_mode_is_a_warning() -> None:
+    [finding] = check(*phases(trains=False, dropping=("body",)))
+    assert (finding.severity, finding.title) == (Severity.WARNING, "dropout in evaluation")
+    assert "dropout in the `forward` of body was active" in finding.message
+    assert finding.fixes[0].startswith("Pass the mode to the function")
+    [other] = check(*phases())
+    assert other.fixes[0].startswith("Call `model.eval()`")

@@ -18,15 +18,18 @@ class EpisodeEndsIgnored(Rule):
 
     What it detects:
         A function of the script that computes `reward + gamma * value`, and receives the ends of
-        episodes (`done`, `terminated`), but never reads them.
+        episodes (`done`, `terminated`), but never reads them. PyTorch: also a value that is
+        multiplied by the ends instead of by `1 - done`.
 
     Why it matters:
         After the last step of an episode nothing follows, so the value of the next state is 0.
         Without the ends, the target adds the value of a state that is never reached. Failures look
-        as good as successes, and the values grow.
+        as good as successes, and the values grow. If the value is multiplied by the ends, all
+        other states have no next value, so the model only learns the next reward.
 
     Fires:
-        Info after `steps` steps if the source shows this.
+        Info after `steps` steps if the source shows this. Warning if the value is multiplied by
+        the ends, and at most half of them are 1 in the running program.
 
     Stays quiet:
         Functions that get no ends, and files in which such a function reads ends or a mask.
@@ -60,13 +63,23 @@ class EpisodeEndsIgnored(Rule):
     def _finding(self, window: Window, one: UnreadEnds) -> Finding:
         return self.finding(
             window,
-            severity=Severity.INFO,
+            severity=Severity.WARNING if one.inverted else Severity.INFO,
+            title="ends of episodes are inverted" if one.inverted else self.title,
             step=0,
             last_step=window.last_step,
-            message=(
-                f"the function at {one.location} discounts the value of the next state, and gets "
-                f"the ends of episodes as `{one.name}`, but never reads `{one.name}`"
-            ),
-            evidence={"name": one.name},
+            message=_words(one),
+            evidence={"name": one.name, "inverted": one.inverted},
             location=one.location,
         )
+
+
+def _words(one: UnreadEnds) -> str:
+    if one.inverted:
+        return (
+            f"the discounted value of the next state is multiplied by `{one.name}`, which is 1 "
+            "only at the end of an episode: all other states have no next value"
+        )
+    return (
+        f"the function at {one.location} discounts the value of the next state, and gets the ends "
+        f"of episodes as `{one.name}`, but never reads `{one.name}`"
+    )

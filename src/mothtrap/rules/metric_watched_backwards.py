@@ -23,7 +23,8 @@ class MetricWatchedBackwards(Rule):
 
     What it detects:
         Early stopping, learning rate reduction on a plateau, and checkpoints of the best epoch that
-        treat the greatest loss, or the smallest accuracy, as the best.
+        treat the greatest loss, or the smallest accuracy, as the best. PyTorch: the schedule
+        `ReduceLROnPlateau`, judged by the name of the metric that it gets.
 
     Why it matters:
         Each improvement counts as getting worse: training stops right away, the learning rate
@@ -36,13 +37,15 @@ class MetricWatchedBackwards(Rule):
 
     Stays quiet:
         When no direction is given and the framework looks it up (`mode="auto"`). Metrics whose
-        direction is not known. Checkpoints of every epoch.
+        direction is not known, and metrics with a minus sign. Checkpoints of every epoch.
 
     What to do:
-        - Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` picks the direction for
-          the loss and the framework's metrics.
-        - Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` picks the direction
-          for the framework's metrics.
+        - Keras: Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` picks the
+          direction for the loss and the framework's metrics.
+        - Keras: Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` picks the
+          direction for the framework's metrics.
+        - PyTorch: Create the schedule with `mode="min"` (the default) for a loss or an error.
+        - PyTorch: Create the schedule with `mode="max"` for an accuracy or a score.
 
     Example:
         EarlyStopping(monitor="val_loss", mode="max", patience=4)

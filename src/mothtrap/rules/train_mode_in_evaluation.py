@@ -16,6 +16,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._losses import has_players
 
+DROPOUT_FIX = "F.dropout"
+"""Part of the fix for a dropout function that does not get the mode."""
+
 
 @frozen
 class TrainModeInEvaluation(Rule):
@@ -24,8 +27,10 @@ class TrainModeInEvaluation(Rule):
     What it detects:
         Evaluations of a model during training in which its dropout or batch norm layers behave as
         in training. PyTorch: also modules whose `forward` reads `self.training` to call
-        `functional.dropout` or to update buffers. With PyTorch, an evaluation is recognized even
-        without `torch.no_grad()`: no backward pass follows its forward passes.
+        `functional.dropout` or to update buffers, and modules that call `functional.dropout`
+        without the mode, so that it also drops values in evaluation mode. With PyTorch, an
+        evaluation is recognized even without `torch.no_grad()`: no backward pass follows its
+        forward passes.
 
     Why it matters:
         The evaluation measures a different model: units are dropped at random, and each row is
@@ -39,7 +44,8 @@ class TrainModeInEvaluation(Rule):
         or are `steps` training steps apart (the median). Warning when they are closer together.
         Also a warning when no loss was recorded but the output has the shape from which the
         training loss is computed (as for an accuracy), and there are `evaluations` evaluations that
-        far apart, or each has several forward passes. Also a warning for one or two evaluations of
+        far apart, or each has several forward passes. At most a warning for `functional.dropout`
+        without the mode. Also a warning for one or two evaluations of
         one forward pass each, after `trained` training steps or more, that compute a loss, or that
         give such an output for at least `rows` rows with dropout. Info when there are `evaluations`
         evaluations that far apart and nothing else is known.
@@ -54,6 +60,8 @@ class TrainModeInEvaluation(Rule):
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
+        - PyTorch: Pass the mode to the function: `F.dropout(x, p, training=self.training)`. Without
+          it, dropout is always on, and `model.eval()` does not change that. Or use `nn.Dropout(p)`.
         - Keras: Call the model with `training=False` in the evaluation, the default.
         - JAX: Switch dropout off in the evaluation: `deterministic=True` in flax, and
           `eqx.nn.inference_mode(model)` in equinox.
@@ -112,7 +120,7 @@ class TrainModeInEvaluation(Rule):
         ill = {
             name: phases
             for name, phases in by_module.items()
-            if all(p.trains and _active(p) for p in phases)
+            if all((p.trains and _active(p)) or p.dropping for p in phases)
         }
         if not ill and not any(_active(p) or not p.trains for p in _all(by_module)):
             raise NotApplicable("no model that is evaluated has dropout or batch norms")
@@ -132,20 +140,27 @@ class TrainModeInEvaluation(Rule):
         if severity is None:
             return None
         first, last = phases[0], phases[-1]
+        always = bool(first.dropping)
+        if always and severity is Severity.ERROR:
+            severity = Severity.WARNING
         labelled = sum(phase.labelled for phase in phases)
         return self.finding(
             window,
+            title="dropout in evaluation" if always else self.title,
             severity=severity,
             step=first.step,
             last_step=last.step,
             count=len(phases),
             mode=Mode.EVAL.value,
-            layers=(first.module, *first.dropouts, *first.norms, *first.updating),
+            layers=tuple(
+                dict.fromkeys(
+                    (first.module, *first.dropouts, *first.norms, *first.updating, *first.dropping)
+                )
+            ),
             confidence="high" if severity is Severity.ERROR else "medium",
             message=(
                 f"{first.module_type} ran {forwards} times in {len(phases)} "
-                f"evaluation{'s' * (len(phases) > 1)}, always in training mode: "
-                f"{_active(first)} active"
+                f"evaluation{'s' * (len(phases) > 1)}, {_words(first)}"
             ),
             evidence={
                 "evaluations": len(phases),
@@ -154,7 +169,9 @@ class TrainModeInEvaluation(Rule):
                 "dropouts": list(first.dropouts),
                 "norms": list(first.norms),
                 "updating": list(first.updating),
+                "dropping": list(first.dropping),
             },
+            fixes=_fixes(self.fixes(window), always=always),
             location=first.location,
         )
 
@@ -165,7 +182,7 @@ class TrainModeInEvaluation(Rule):
         if all(phase.labelled for phase in phases):
             return True
         many = all((phase.output_shape or (0,))[0] >= self.rows for phase in phases)
-        drops = all(phase.dropouts for phase in phases)
+        drops = all(phase.dropouts or phase.dropping for phase in phases)
         return many and drops and _feeds_the_loss(window, phases)
 
     def _shows_labels(self, phases: list[EvaluationPhase]) -> bool:
@@ -187,13 +204,28 @@ class TrainModeInEvaluation(Rule):
         if all(phase.labelled for phase in phases):
             return Severity.ERROR if apart or several else Severity.WARNING
         enough = len(phases) >= self.evaluations
-        if not enough and not any(phase.dropouts for phase in phases):
+        if not enough and not any(phase.dropouts or phase.dropping for phase in phases):
             return None  # batch norm statistics that are computed again
         if not apart or not (enough or several):
             return None
         if _feeds_the_loss(window, phases) and not has_players(window):
             return Severity.WARNING
         return Severity.INFO if enough else None
+
+
+def _words(phase: EvaluationPhase) -> str:
+    if not phase.dropping:
+        return f"always in training mode: {_active(phase)} active"
+    return (
+        f"and the dropout in the `forward` of {', '.join(phase.dropping[:3])} was active, because "
+        "it does not get the mode"
+    )
+
+
+def _fixes(every: tuple[str, ...], *, always: bool) -> tuple[str, ...]:
+    """Return the fixes for a mode that is not set, or for a dropout that does not get the mode."""
+    chosen = tuple(fix for fix in every if (DROPOUT_FIX in fix) == always)
+    return chosen or every
 
 
 def _active(phase: EvaluationPhase) -> str:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mothtrap.tracing.source.episode_ends import discounted_line, unread_ends
+from mothtrap.tracing.source.episode_ends import (
+    discounted_line,
+    multiplied_ends,
+    unread_ends,
+)
 
 
 def found(tmp_path: Path, text: str) -> str | None:
@@ -71,3 +75,22 @@ def test_the_line_that_discounts_is_found(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
     assert unread_ends([str(tmp_path / "missing.py")]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("y = reward + gamma * v * done", "done"),
+        ("y = r + done.float() * self.gamma * v.max(1)[0]", "done"),
+        ("y = rewards + gamma * (v * dones.unsqueeze(1))", "dones"),
+        ("y = reward + gamma * v * (1 - done)", None),
+        ("y = reward + gamma * v * not_done", None),
+        ("y = reward + gamma * v * done_mask", None),
+        ("y = x + gamma * v * done", None),  # no reward
+    ],
+)
+def test_ends_that_are_a_factor_are_found(tmp_path: Path, text: str, name: str | None) -> None:
+    file = tmp_path / "agent.py"
+    file.write_text(text)
+    found = multiplied_ends([str(file)])
+    assert (found[0] if found is not None else None) == name

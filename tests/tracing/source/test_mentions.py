@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from mothtrap.tracing.source import mentions
-from mothtrap.tracing.source.mentions import only_call
+from mothtrap.tracing.source.mentions import only_assignment, only_call
 
 SOURCE = """
 import math
@@ -86,3 +86,18 @@ def test_a_module_that_takes_the_name_of_another_is_looked_at(
             assert place.endswith(f"{number}.py:2")
     assert only_call("only_here0") is None
     assert only_call("only_here1") is not None
+
+
+def test_the_only_assignment_of_a_name_or_an_attribute_is_found(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert script.__file__ is not None
+    with open(script.__file__, "a", encoding="utf-8") as file:
+        file.write("\ntarget_net = net\nnet.frozen = True\n")
+    monkeypatch.setattr(mentions, "loaded_files", lambda: [script.__file__])
+    for name, line in (("target_net", 22), ("frozen", 23), ("entropy", 14)):
+        place = only_assignment(name)
+        assert place is not None
+        assert place.endswith(f"script.py:{line}")
+    assert only_assignment("limit") is None  # two lines
+    assert only_assignment("unknown") is None

@@ -230,6 +230,33 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class PositionAxis(Fact, frozen=True, kw_only=True, tag=True):
+    """A module adds vectors that differ along axis 0 of its input, which is the batch.
+
+    The input has the `shape` (batch, sequence, features); the vectors are equal along the sequence.
+    `location` is the line that created the module. Reported once for each module.
+    """
+
+    module: str
+    shape: tuple[int, ...]
+    location: str | None = None
+
+
+class ImageChannels(Fact, frozen=True, kw_only=True, tag=True):
+    """The differences of the values of images from values close by in memory.
+
+    The images have the `shape` (rows, 3, height, width) and are the input of `module`. `neighbor`
+    is the mean difference from the next value, or from the one after it if that is smaller; `third`
+    is the mean difference from the third value after a value.
+    """
+
+    module: str
+    shape: tuple[int, ...]
+    neighbor: float
+    third: float
+    location: str | None = None
+
+
 class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
     """The weights of a layer before the first step, with their first gradient.
 

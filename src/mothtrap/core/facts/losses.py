@@ -325,10 +325,25 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
 class UnreadEnds(Fact, frozen=True, kw_only=True, tag=True):
     """A function receives the ends of episodes as `name`, discounts values, and never reads them.
 
+    `inverted`: it multiplies the discounted value by them, so that only ends have a next value.
     `location` is the line that discounts a value. Reported once.
     """
 
     name: str
+    inverted: bool = False
+    location: str | None = None
+
+
+class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
+    """A variational autoencoder multiplies noise by a wrong factor.
+
+    The divergence in the loss contains a log variance. In each of `looks` inspected backward passes
+    of a line, the noise of the code was multiplied by `factor`: `variance` or `log variance`,
+    instead of the standard deviation. `location` is the line of the loss.
+    """
+
+    looks: int
+    factor: str
     location: str | None = None
 
 

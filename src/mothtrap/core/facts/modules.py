@@ -103,3 +103,33 @@ class ShapeChanged(Fact, frozen=True, kw_only=True, tag=True):
 
     tensor: str
     shape: tuple[int, ...]
+
+
+class FreezeWithoutEffect(Fact, frozen=True, kw_only=True, tag=True):
+    """Trained parameters that the script tried to freeze with an attribute that does nothing.
+
+    `attribute` was set to False: a misspelled one on each parameter, or `requires_grad` on a module
+    (`of_module`). `holders` are the parameters or the module, at most 8 of them. `parameters` and
+    `elements` count the parameters that an optimizer holds. `location` is the line that sets the
+    attribute, if there is only one.
+    """
+
+    attribute: str
+    holders: tuple[str, ...]
+    parameters: int
+    elements: int
+    of_module: bool = False
+    location: str | None = None
+
+
+class AliasedCopy(Fact, frozen=True, kw_only=True, tag=True):
+    """The variables `copy` and `model` hold the same trained model.
+
+    `copy` is named after a copy. `shallow`: they hold two models that share all parameters.
+    `location` is the line that assigns `copy`, if there is only one. Reported once.
+    """
+
+    copy: str
+    model: str
+    shallow: bool = False
+    location: str | None = None

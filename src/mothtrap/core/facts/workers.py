@@ -103,6 +103,23 @@ class RestoredNothing(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class UnmatchedState(Fact, frozen=True, kw_only=True, tag=True):
+    """`load_state_dict` with `strict=False` received a state with hardly any name of the module.
+
+    `names` is the number of parameters and buffers of the module, `given` the number of names in
+    the state, and `shared` the number of common names. `own` is a name of the module, and `other`
+    the most similar name in the state. `location` is the line that loaded it.
+    """
+
+    module: str
+    names: int
+    given: int
+    shared: int
+    own: str
+    other: str
+    location: str | None = None
+
+
 class Resumed(Fact, frozen=True, kw_only=True, tag=True):
     """A restarted job resumes at `step`; `evidence` explains how this is known.
 

@@ -2,16 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.environments import running_files
-from mothtrap.tracing.source.episode_ends import discounted_line, unread_ends
+from mothtrap.tracing.source.episode_ends import discounted_line, multiplied_ends, unread_ends
+from mothtrap.tracing.source.frame_variables import variables
+
+MOST_ENDS = 0.5
+"""Largest share of ends in a batch. Chosen by hand: a variable with more ones is 0 at the end."""
 
 
-def of_running_files(step: int) -> UnreadEnds | None:
-    """Return the fact about the functions that are running."""
-    found = unread_ends(running_files())
-    return UnreadEnds(step=step, name=found[0], location=found[1]) if found else None
+def of_running_files(
+    step: int, share: Callable[[Any], float | None] | None = None
+) -> UnreadEnds | None:
+    """Return the fact about the functions that are running.
+
+    Args:
+        step: the step in progress.
+        share: returns the share of ones in a variable; None if it does not contain ends.
+    """
+    files = running_files()
+    found = unread_ends(files)
+    if found is not None:
+        return UnreadEnds(step=step, name=found[0], location=found[1])
+    multiplied = multiplied_ends(files) if share is not None else None
+    if share is None or multiplied is None:
+        return None
+    ends = share(_variable(frames.user_frame(), multiplied[0]))
+    if ends is None or ends > MOST_ENDS:
+        return None
+    return UnreadEnds(step=step, name=multiplied[0], inverted=True, location=multiplied[1])
+
+
+def _variable(frame: FrameType | None, name: str) -> Any:
+    """Return the value of a variable in the innermost frame of the user that has it."""
+    while frame is not None:
+        for own, value in (variables(frame) or []) if frames.is_users(frame) else ():
+            if own == name:
+                return value
+        frame = frame.f_back
+    return None
 
 
 def bootstrapped(step: int, steps: int) -> BootstrappedTargets | None:

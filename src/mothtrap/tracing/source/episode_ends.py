@@ -1,7 +1,8 @@
-"""Ends of episodes that a function of the user's source receives, but never reads.
+"""Ends of episodes that a function of the user's source ignores, or uses the wrong way round.
 
 A function that computes `reward + gamma * value` must leave out the value after the last step of an
 episode. It usually gets the ends for this purpose: `state, action, reward, after, done = batch`.
+Then it multiplies the value by `1 - done`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ _ENDS = re.compile(r"(^|_)(not?_?)?(done|terminal|terminated|termination)s?($|_)
 """Names of ends of episodes. Chosen by hand."""
 _MASKS = re.compile(r"mask|final|nonterm|continu|discounts|alive|trunc", re.IGNORECASE)
 """Names of other numbers that are 0 at the end of an episode. Chosen by hand."""
+_NEGATED = re.compile(r"(^|_)(not|non|no)|mask|alive|continu", re.IGNORECASE)
+"""Names of numbers that are 0 at the end of an episode, although an end is named, too."""
+_CASTS = frozenset({"float", "double", "to", "type", "view", "reshape", "squeeze", "unsqueeze"})
 _DISCOUNTS = re.compile(r"gamma|discount", re.IGNORECASE)
 _REWARDS = re.compile(r"rew|^rs?$|^r_", re.IGNORECASE)
 
@@ -31,6 +35,39 @@ def unread_ends(files: Iterable[str]) -> tuple[str, str] | None:
         if found is not None:
             return found
     return None
+
+
+def multiplied_ends(files: Iterable[str]) -> tuple[str, str] | None:
+    """Return the name of ends by which a discounted value is multiplied, and the line."""
+    found = (_multiplied(file) for file in sorted(files))
+    return next((one for one in found if one is not None), None)
+
+
+@functools.lru_cache(maxsize=MOST_FILES)
+def _multiplied(file: str) -> tuple[str, str] | None:
+    tree = of_file(file)
+    for node in ast.walk(tree) if tree is not None else ():
+        if _discounts(node):
+            for factor in (*_factors(node.left), *_factors(node.right)):
+                name = factor.id if isinstance(factor, ast.Name) else ""
+                if _ENDS.search(name) and not _NEGATED.search(name):
+                    return name, line_of(file, node.lineno)
+    return None
+
+
+def _factors(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the factors of a product, without casts and reshapes."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        yield from _factors(node.left)
+        yield from _factors(node.right)
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _CASTS
+    ):
+        yield from _factors(node.func.value)
+    else:
+        yield node
 
 
 def discounted_line(files: Iterable[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The line of the user's code that calls a function, if there is only one."""
+"""The line of the user's code that calls a function or assigns a name, if there is only one."""
 
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def only_call(
     return line_of(*found.pop()) if len(found) == 1 else None
 
 
+def only_assignment(name: str) -> str | None:
+    """Return `file:line` of the only line that assigns a variable or an attribute of this name."""
+    users = loaded_files()
+    if not 0 < len(users) <= MOST_FILES:
+        return None
+    found = {(file, line) for file in users for line in _assigned(file).get(name, ())}
+    return line_of(*found.pop()) if len(found) == 1 else None
+
+
 def loaded_files() -> list[str]:
     """Return the user's files among all modules; each module is inspected once."""
     modules, are_all = _modules.look()
@@ -85,6 +94,18 @@ def _calls(file: str) -> dict[str, list[tuple[int, int]]]:
             if imported.get(holder, FRAMEWORKS[0]) in FRAMEWORKS:
                 place = called.end_lineno or node.lineno
                 lines.setdefault(called.attr, []).append((place, _count(node)))
+    return lines
+
+
+@functools.lru_cache(maxsize=MOST_FILES)
+def _assigned(file: str) -> dict[str, list[int]]:
+    """Return the lines of all assignments in a file, by the last part of the name."""
+    tree = of_file(file)
+    lines: dict[str, list[int]] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            lines.setdefault(name, []).append(node.lineno)
     return lines
 
 

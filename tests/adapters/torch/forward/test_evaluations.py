@@ -373,3 +373,30 @@ def test_a_teacher_is_no_evaluation() -> None:
             functional.mse_loss(model(x), target).backward()
             optimizer.step()
     assert not told(seen)
+
+
+class Dropping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(functional.dropout(self.body(x).relu(), 0.5))
+
+
+def test_a_dropout_function_without_the_mode_is_told_in_evaluation_mode() -> None:
+    model = Dropping()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(3):
+            model.train()
+            train(model, optimizer, 2)
+            model.eval()
+            with torch.no_grad():
+                functional.cross_entropy(model(batch()[0]), batch()[1])
+        train(model, optimizer, 1)
+    phases = [one for one in seen.observed(EvaluationPhase) if isinstance(one, EvaluationPhase)]
+    assert len(phases) == 3
+    assert {one.dropping for one in phases} == {("Dropping",)}
+    assert not any(one.trains for one in phases)
+    assert all("test_evaluations.py" in (one.location or "") for one in phases)

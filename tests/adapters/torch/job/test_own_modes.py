@@ -5,7 +5,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from mothtrap.adapters.torch.job.own_modes import drops_values, updates_buffers
+from mothtrap.adapters.torch.job.own_modes import (
+    drops_values,
+    unswitched_dropout,
+    updates_buffers,
+)
 
 Tensor = torch.Tensor
 
@@ -36,6 +40,30 @@ class ByModule(nn.Module):
 class AlwaysDropping(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.dropout(x, 0.5)
+
+
+class OftenDropping(nn.Module):
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, p=self.dropout)
+
+
+class ByLiteral(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5, training=True)  # Monte Carlo dropout
+
+
+class NeverDropping(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, 0.0)
+
+
+class Conditional(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5) if self.training else x
 
 
 class Averaging(nn.Module):
@@ -89,3 +117,24 @@ def test_dropout_functions_that_depend_on_the_mode_are_found(
 )
 def test_buffers_that_depend_on_the_mode_are_found(module: nn.Module, updates: bool) -> None:
     assert updates_buffers(module) is updates
+
+
+@pytest.mark.parametrize(
+    ("module", "forgets"),
+    [
+        (AlwaysDropping(), True),
+        (OftenDropping(0.3), True),
+        (OftenDropping(0.0), False),
+        (ByLiteral(), False),
+        (NeverDropping(), False),
+        (Conditional(), False),
+        (ByFunction(0.1), False),
+        (WithoutRate(), False),
+        (ByModule(), False),
+        (nn.Dropout(0.5), False),
+    ],
+)
+def test_dropout_functions_without_the_mode_are_found(module: nn.Module, forgets: bool) -> None:
+    line = unswitched_dropout(module)
+    assert (line is not None) is forgets
+    assert line is None or "test_own_modes.py:" in line

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
@@ -8,7 +10,11 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from mothtrap.adapters.torch.optimization.inventory import REPORTED_AT
-from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
+from mothtrap.core.facts.modules import (
+    FreezeWithoutEffect,
+    FrozenParameters,
+    HiddenParameters,
+)
 
 STEPS = REPORTED_AT[0]
 
@@ -134,3 +140,48 @@ def test_a_model_is_looked_through_when_it_has_its_own_parameters(frozen: bool) 
             learn(model, optimizer, 1)
     assert [told.frozen for told in seen.observed(FrozenParameters)] == ([27] if frozen else [])
     assert len(seen.observed(HiddenParameters)) == 2
+
+
+def unfrozen_told(
+    freeze: Callable[[nn.Module], None], *, of_head: bool = False
+) -> list[FreezeWithoutEffect]:
+    model = classifier()
+    with watched() as seen:
+        freeze(model)
+        learn(model, sgd(model[2] if of_head else model))
+    found = seen.observed(FreezeWithoutEffect)
+    return [one for one in found if isinstance(one, FreezeWithoutEffect)]
+
+
+def set_flag(model: nn.Module, name: str, value: object = False) -> None:
+    for parameter in model[0].parameters():
+        setattr(parameter, name, value)
+
+
+@pytest.mark.parametrize("name", ["require_grad", "requires_gradient", "required_grad"])
+def test_a_misspelled_flag_of_trained_parameters_is_told(name: str) -> None:
+    [told] = unfrozen_told(lambda model: set_flag(model, name))
+    assert (told.attribute, told.parameters, told.of_module) == (name, 2, False)
+    assert told.holders == ("0.weight", "0.bias")
+
+
+def test_a_flag_of_a_module_is_told() -> None:
+    [told] = unfrozen_told(lambda model: setattr(model[0], "requires_grad", False))
+    assert (told.holders, told.parameters, told.of_module) == (("0",), 2, True)
+
+
+@pytest.mark.parametrize(
+    "freeze",
+    [
+        lambda model: set_flag(model, "requires_grad"),
+        lambda model: set_flag(model, "require_grad", True),
+        lambda model: set_flag(model, "grad_scale"),
+        lambda model: model[0].requires_grad_(False),
+    ],
+)
+def test_parameters_that_are_frozen_are_not_told(freeze: Callable[[nn.Module], None]) -> None:
+    assert unfrozen_told(freeze) == []
+
+
+def test_parameters_that_no_optimizer_has_are_not_told() -> None:
+    assert unfrozen_told(lambda model: set_flag(model, "require_grad"), of_head=True) == []

@@ -8,7 +8,7 @@ import pytest
 from tests.adapters.torch.watched import classifier, sgd, train, watched
 from torch import nn
 
-from mothtrap.core.facts.workers import RestoredNothing
+from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
 
 State = dict[str, Any]
 
@@ -35,6 +35,11 @@ def test_a_state_that_holds_the_models_own_tensors_restores_nothing() -> None:
     assert "test_restores.py" in (one.location or "")
 
 
+def test_a_shallow_copy_restores_nothing_either() -> None:
+    assert [one.kept_step for one in restored(lambda model: model.state_dict().copy())] == [2]
+    assert [one.kept_step for one in restored(lambda model: dict(model.state_dict()))] == [2]
+
+
 @pytest.mark.parametrize(
     ("keep", "steps"),
     [
@@ -47,3 +52,38 @@ def test_copies_and_the_newest_state_are_not_told(
     keep: Callable[[nn.Module], State], steps: int
 ) -> None:
     assert restored(keep, steps=steps) == []
+
+
+def unmatched(rename: Callable[[State], State], *, strict: bool = False) -> list[UnmatchedState]:
+    """Load a renamed state of another model, and make a step."""
+    model = classifier()
+    with watched() as seen:
+        model.load_state_dict(rename(classifier().state_dict()), strict=strict)
+        train(model, sgd(model), 2)
+    return [one for one in seen.observed(UnmatchedState) if isinstance(one, UnmatchedState)]
+
+
+def prefixed(state: State) -> State:
+    return {f"module.{name}": value for name, value in state.items()}
+
+
+def test_a_state_with_other_names_is_told() -> None:
+    [one] = unmatched(prefixed)
+    assert (one.names, one.given, one.shared) == (4, 4, 0)
+    assert (one.own, one.other) == ("0.weight", "module.0.weight")
+    assert "test_restores.py" in (one.location or "")
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        dict,
+        lambda state: {"0.weight": state["0.weight"]},  # a part of the model
+        lambda state: {**state, **prefixed(state)},
+        lambda _: {},
+    ],
+)
+def test_states_with_some_names_of_the_model_are_not_told(
+    rename: Callable[[State], State],
+) -> None:
+    assert unmatched(rename) == []

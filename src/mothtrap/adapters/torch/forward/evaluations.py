@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.job.forward_uses import ForwardUses, Use
 from mothtrap.adapters.torch.job.naming import class_name
+from mothtrap.adapters.torch.job.own_modes import unswitched_dropout
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.losses import evaluated_losses
@@ -66,6 +67,7 @@ class _Ran:
     dropouts: tuple[str, ...] = ()
     norms: tuple[str, ...] = ()
     updating: tuple[str, ...] = ()
+    dropping: tuple[str, ...] | None = None
     evaluates: bool = False
     location: str | None = None
     forwards: int = 0
@@ -300,6 +302,10 @@ class EvaluationObserver:
                 ran.location = place or frames.user_location()
                 active = active_in_training(module, self._job.book)
                 ran.dropouts, ran.norms, ran.updating = active
+        if ran.told and ran.dropping is None:
+            lines = {part: line for part in module.modules() if (line := unswitched_dropout(part))}
+            ran.dropping = tuple(self._job.book.module_name(part) for part in lines)
+            ran.location = next(iter(lines.values()), ran.location)
         ran.forwards += 1
         if given is None:
             return
@@ -331,6 +337,7 @@ class EvaluationObserver:
                 dropouts=ran.dropouts[:MAX_PATHS],
                 norms=ran.norms[:MAX_PATHS],
                 updating=ran.updating[:MAX_PATHS],
+                dropping=(ran.dropping or ())[:MAX_PATHS],
                 output_shape=ran.output_shape,
                 location=ran.location,
             )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
+from mothtrap.adapters.torch.losses.code_noises import CodeNoiseObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
@@ -19,6 +20,7 @@ from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
 from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
 from mothtrap.core.facts.losses import (
+    CodeNoise,
     DetachedTerm,
     MarginLoss,
     MixedAxes,
@@ -64,6 +66,7 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)

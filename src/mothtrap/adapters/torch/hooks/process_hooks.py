@@ -25,6 +25,7 @@ from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled
 from mothtrap.adapters.torch.losses import loss_calls, margins
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
+from mothtrap.adapters.torch.optimization.plateaus import PlateauObserver
 from mothtrap.adapters.torch.optimization.restores import RestoreObserver
 from mothtrap.core.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
 from mothtrap.tracing.replacements import drop_own_frame
@@ -130,9 +131,12 @@ class ProcessHooks(TorchHandle):
                 state_asked(module)
                 contain(restores.given, state)
 
-        def loading(module: nn.Module, state: Any = None, *_: Any, **kwargs: Any) -> None:
+        def loading(
+            module: nn.Module, state: Any = None, strict: bool = True, *_: Any, **kwargs: Any
+        ) -> None:
             saved_weights.loads = (saved_weights.loads or 0) + 1
-            contain(restores.loading, module, kwargs.get("state_dict", state))
+            given = kwargs.get("state_dict", state)
+            contain(lambda: restores.loading(module, given, strict=strict))
 
         state_asked, restores = self.tracer.state_asked, RestoreObserver(self.tracer)
         saved_weights = self.tracer.saved_weights
@@ -176,6 +180,12 @@ class ProcessHooks(TorchHandle):
         self._replace(Optimizer, "__init__", _followed_by(tracer.optimizer_constructed))
         for scheduler in SCHEDULERS:
             self._replace(scheduler, "__init__", _followed_by(tracer.scheduler_made))
+        plateaus, contain = PlateauObserver(tracer), tracer.contain
+        self._replace(
+            lr_scheduler.ReduceLROnPlateau,
+            "step",
+            _around(before=lambda schedule, *_, **__: contain(plateaus.stepping, schedule)),
+        )
         self._replace(Optimizer, "add_param_group", _followed_by(tracer.parameters_added))
         for owner in (Optimizer, nn.Module):
             self._replace(owner, "zero_grad", self._see_clearing)

@@ -12,6 +12,7 @@ from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
+from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
@@ -32,13 +33,16 @@ from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
     IdenticalUnits,
+    ImageChannels,
     MaskOfOnes,
     OutputSpread,
+    PositionAxis,
     RouterLoad,
     SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import (
+    CodeNoise,
     DetachedTerm,
     LossCall,
     MarginLoss,
@@ -54,6 +58,8 @@ from mothtrap.core.facts.losses import (
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
+    AliasedCopy,
+    FreezeWithoutEffect,
     FrozenParameters,
     HalfPrecision,
     HiddenParameters,
@@ -71,7 +77,7 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
     UpdateDirection,
 )
-from mothtrap.core.facts.workers import RestoredNothing
+from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
 
 Facts = tuple[type[Fact], ...]
 
@@ -92,13 +98,14 @@ OF_FORWARDS: Final = frozenset(
             RouterLoad,
         ),
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, MixedAxes, SequenceAxes),
+        *(AliasedCopy, CodeNoise, FreezeWithoutEffect, ImageChannels, PositionAxis),
     )
 )
 """Facts that require a model's forward pass."""
 OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
-        *(LossesKept, GradientsCleared, MicroBatchesCleared),
+        *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
     )
 )
 """Facts that require a backward pass."""
@@ -106,7 +113,7 @@ OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
         *(DetachedTerm, OneSidedPairs, RestoredNothing, SimilarityLoss, TrainedTarget),
-        *(UnreadEnds, UpdateDropped),
+        *(MetricWatched, UnmatchedState, UnreadEnds, UpdateDropped),
     )
 )
 """Facts that require an optimizer step, or an update by hand."""

@@ -18,6 +18,7 @@ from mothtrap.core.facts.data import (
     SplitDrawn,
     TargetOrder,
 )
+from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
@@ -40,14 +41,17 @@ from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
     IdenticalUnits,
+    ImageChannels,
     InitialWeights,
     MaskOfOnes,
     OutputSpread,
+    PositionAxis,
     RouterLoad,
     SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import (
+    CodeNoise,
     DetachedTerm,
     FailedLoss,
     LossCall,
@@ -65,6 +69,8 @@ from mothtrap.core.facts.losses import (
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
+    AliasedCopy,
+    FreezeWithoutEffect,
     FrozenParameters,
     HalfPrecision,
     HiddenParameters,
@@ -100,6 +106,7 @@ from mothtrap.core.facts.workers import (
     OptimizersNotRestored,
     RestoredNothing,
     Resumed,
+    UnmatchedState,
     WeightsNotRestored,
     WeightsSaved,
     WorkerPace,
@@ -132,8 +139,8 @@ IN_EACH_STEP: Final = (
     *(EvaluatedCopy, EvaluationGraphsKept, EvaluationNorms, LossRowsShared, NormAverages),
     ScheduleEnded,
     PhasesTimed,
-    *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed),
-    *(OptimizersNotRestored, WeightsNotRestored),
+    *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed, UnmatchedState),
+    *(MetricWatched, OptimizersNotRestored, WeightsNotRestored),
     ShapeChanged,
 )
 """Facts that are searched for in light steps, too."""
@@ -141,6 +148,7 @@ IN_EACH_STEP: Final = (
 IN_FULL_STEPS: Final = (
     *(EqualStates, EqualViews, TeacherMode),
     *(
+        CodeNoise,
         DetachedTerm,
         LossCall,
         MixedAxes,
@@ -158,6 +166,7 @@ IN_FULL_STEPS: Final = (
         RoundedUpdates,
     ),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
+    *(AliasedCopy, FreezeWithoutEffect, ImageChannels, PositionAxis),
     *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
     *(
@@ -195,7 +204,7 @@ REPORTS_OF_ONE_THREAD: Final = Reports(
             *(GradientsCleared, MicroBatchesCleared, ClippedLate, UpdateDirection),
             *(OptimizerFacts, RoundedUpdates),
             *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters),
-            *(FrozenParameters, HalfPrecision, InitialWeights),
+            *(FrozenParameters, FreezeWithoutEffect, AliasedCopy, HalfPrecision, InitialWeights),
         }
     ),
 )

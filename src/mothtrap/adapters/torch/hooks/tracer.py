@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.hooks.reports import (
     REPORTS_OF_ONE_THREAD,
     SHARED,
 )
+from mothtrap.adapters.torch.job.aliases import AliasObserver
 from mothtrap.adapters.torch.job.devices import use_devices
 from mothtrap.adapters.torch.job.distributed import in_group
 from mothtrap.adapters.torch.job.memory import MemoryObserver
@@ -36,7 +37,7 @@ from mothtrap.adapters.torch.losses.backwards import LossObserver
 from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
 from mothtrap.adapters.torch.optimization.checkpoints import CheckpointObserver
 from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
-from mothtrap.adapters.torch.optimization.inventory import InventoryObserver
+from mothtrap.adapters.torch.optimization.inventory import FACTS, InventoryObserver
 from mothtrap.adapters.torch.optimization.optimizer_facts import OptimizerFactsObserver
 from mothtrap.adapters.torch.optimization.optimizers import (
     Known,
@@ -62,9 +63,8 @@ from mothtrap.capture.grouper import (
 )
 from mothtrap.core.adapters import Given
 from mothtrap.core.facts.modules import (
-    FrozenParameters,
+    AliasedCopy,
     HalfPrecision,
-    HiddenParameters,
     UnreachedModule,
 )
 from mothtrap.core.facts.optimizers import (
@@ -180,8 +180,8 @@ class Tracer(Parts):
             lambda: OwnershipObserver(self, optimizers, forwards.calls.order),
             UnownedParameter,
         )
-        own = FrozenParameters, HiddenParameters
-        add("inventory", lambda: InventoryObserver(self, optimizers), *own)
+        add("inventory", lambda: InventoryObserver(self, optimizers), *FACTS)
+        add("wiring", lambda: AliasObserver(self, optimizers), AliasedCopy)
         add("activations", lambda: forwards.calls.activity)
         if forwards.narrow not in self.observers.members:
             forwards.narrow.looks = False

@@ -1,20 +1,28 @@
 """Modules of the user whose `forward` depends on the training mode.
 
 It calls `functional.dropout(x, training=self.training)`, or updates buffers if `self.training`.
-Neither is a module that could be recognized by its type, so the code of `forward` is read.
+Neither is a module that could be recognized by its type, so the code of `forward` is read. A call
+of `functional.dropout(x)` does not depend on the mode: it also drops values in evaluation mode.
 """
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from torch import nn
 
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import parsed
+
 DROPOUTS = frozenset(["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"])
+ON_BY_DEFAULT = DROPOUTS - {"alpha_dropout"}
+"""Dropout functions that drop values unless `training=False` is passed."""
 MAX_CLASSES = 1024
 """Number of classes whose code is remembered."""
 
@@ -25,14 +33,7 @@ def drops_values(module: nn.Module) -> bool:
     The rate is unknown. A module whose attributes for it, such as `self.dropout`, are all 0 drops
     nothing.
     """
-    if not _reads(type(module))[1]:
-        return False
-    rates = [
-        value
-        for name, value in vars(module).items()
-        if "drop" in name.lower() and isinstance(value, int | float)
-    ]
-    return not rates or any(rates)
+    return _reads(type(module))[1] and _has_rate(module)
 
 
 def updates_buffers(module: nn.Module) -> bool:
@@ -63,3 +64,63 @@ def _is_dropout(before: dis.Instruction, instruction: dis.Instruction) -> bool:
     if instruction.argval not in DROPOUTS:
         return False
     return "GLOBAL" in before.opname or before.argval == "functional"
+
+
+def unswitched_dropout(module: nn.Module) -> str | None:
+    """Return the line of `forward` that calls a dropout function without the mode, if any.
+
+    Then `training` has its default, so values are dropped in evaluation mode, too. A literal, such
+    as `training=True` for Monte Carlo dropout, is intended.
+    """
+    forward = getattr(type(module), "forward", None)
+    line = _without_mode(inspect.unwrap(forward)) if forward is not None else None
+    return line if line is not None and _has_rate(module) else None
+
+
+def _has_rate(module: nn.Module) -> bool:
+    """Return whether the attributes of a module for a dropout rate are not all 0."""
+    rates = [
+        value
+        for name, value in vars(module).items()
+        if "drop" in name.lower() and isinstance(value, int | float)
+    ]
+    return not rates or any(rates)
+
+
+@lru_cache(maxsize=MAX_CLASSES)
+def _without_mode(forward: Any) -> str | None:
+    code = getattr(forward, "__code__", None)
+    if code is None or ON_BY_DEFAULT.isdisjoint(code.co_names):
+        return None
+    if not frames.is_users_file(code.co_filename) or "training" in code.co_names:
+        return None
+    tree = parsed(code.co_filename)
+    scope = frames.scope_of(tree, code, code.co_firstlineno) if tree is not None else None
+    if not isinstance(scope, ast.FunctionDef) or scope.name != code.co_name:
+        return None
+    lines = [call.lineno for call in _dropout_calls(scope) if _is_without_mode(call)]
+    return frames.line_of(code.co_filename, lines[0]) if lines else None
+
+
+def _dropout_calls(scope: ast.FunctionDef) -> Iterator[ast.Call]:
+    """Yield calls such as `F.dropout(x)`, but not of a module such as `self.dropout(x)`."""
+    for node in ast.walk(scope):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        if isinstance(called, ast.Attribute) and called.attr in ON_BY_DEFAULT:
+            owner = called.value
+            if isinstance(owner, ast.Name) or (
+                isinstance(owner, ast.Attribute) and owner.attr == "functional"
+            ):
+                yield node
+        elif isinstance(called, ast.Name) and called.id in ON_BY_DEFAULT:
+            yield node
+
+
+def _is_without_mode(call: ast.Call) -> bool:
+    """Return whether a call passes at most the input and a rate above 0."""
+    if len(call.args) > 2 or any(key.arg not in ("input", "p", "inplace") for key in call.keywords):
+        return False
+    rates = [*call.args[1:2], *(key.value for key in call.keywords if key.arg == "p")]
+    return not any(isinstance(rate, ast.Constant) and not rate.value for rate in rates)

@@ -14,8 +14,10 @@ from mothtrap.adapters.torch.job.nested import placed_tensors, tensors_in
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers import (
     attention_masks,
+    image_channels,
     input_features,
     output_spread,
+    position_axes,
     router_choices,
     unit_histograms,
 )
@@ -29,7 +31,7 @@ from mothtrap.adapters.torch.layers.look_facts import (
     LookedAtUnits,
 )
 from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
-from mothtrap.core.facts.layers import MaskOfOnes, SequenceAxes
+from mothtrap.core.facts.layers import ImageChannels, MaskOfOnes, PositionAxis, SequenceAxes
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 from mothtrap.tracing.source import frames
@@ -75,6 +77,9 @@ class ForwardLooks:
         self._routers: dict[int, str] = {}
         self._before: weakref.ref[nn.Module] | None = None
         self._masked: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._placed: ByIdentity[nn.Module, bool] = ByIdentity()
+        self._given: dict[int, OwnRef[torch.Tensor]] = {}
+        self._batch_first = False
 
     def root_called(self, root: Root, inputs: Sequence[Any], trains: bool) -> None:
         """Handle the start of a root's forward pass.
@@ -97,6 +102,11 @@ class ForwardLooks:
         self._units.clear()
         self._routers = router_choices.routers(whole)
         self._before = None
+        self._given.clear()
+        axes = {bool(m.batch_first) for m in whole.modules() if isinstance(m, _SEQUENTIAL)}
+        self._batch_first = axes == {True}
+        for given in self._inputs[:1]:
+            self._report_channels(step, whole, given)
 
     def entered(self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Handle a module call within the forward pass."""
@@ -116,6 +126,8 @@ class ForwardLooks:
                 self._take_data(facts, layer, given)
         if isinstance(module, _SEQUENTIAL) and not module.batch_first and given.ndim == 3:
             self._report_axes(facts.step, module, given)
+        if module not in self._placed and position_axes.adds_positions(module, given):
+            self._given[id(module)] = OwnRef(given)
         mask = attention_masks.given_to(module, args, kwargs)
         if mask is not None and module not in self._masked:
             self._masked[module] = True
@@ -152,8 +164,45 @@ class ForwardLooks:
             )
         )
 
+    def _report_channels(self, step: int, whole: nn.Module, given: torch.Tensor) -> None:
+        found = image_channels.differences(given)
+        if found is not None:
+            book = self._job.book
+            self._job.recorder.notes.observe(
+                ImageChannels(
+                    step=step,
+                    module=book.module_name(whole) or type(whole).__name__,
+                    shape=tuple(given.shape),
+                    neighbor=found[0],
+                    third=found[1],
+                    location=frames.user_location(),
+                )
+            )
+
+    def _report_positions(
+        self, step: int, module: nn.Module, given: torch.Tensor, output: Any
+    ) -> None:
+        """Report vectors that differ along the batch, if it is known to be on axis 0."""
+        self._placed[module] = True
+        rows, length, _ = given.shape
+        is_batch = self._batch_first or (rows == self._provenance.samples_drawn != length)
+        if is_batch and position_axes.axis_of_positions(module, given, output) == 0:
+            book = self._job.book
+            self._job.recorder.notes.observe(
+                PositionAxis(
+                    step=step,
+                    module=book.module_name(module),
+                    shape=tuple(given.shape),
+                    location=book.location(module),
+                )
+            )
+
     def left(self, module: nn.Module, output: Any) -> None:
         """Handle a module's return within the forward pass."""
+        reference = self._given.pop(id(module), None)
+        before = reference() if reference is not None else None
+        if before is not None and self._facts is not None:
+            self._report_positions(self._facts.step, module, before, output)
         given = next(iter(tensors_in(output, levels=1)), None)
         facts = self._facts
         if facts is None or given is None or not is_plain(given) or not given.numel():

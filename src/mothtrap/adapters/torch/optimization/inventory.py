@@ -1,7 +1,8 @@
-"""Parts of a trained model that cannot train: hidden and frozen parameters."""
+"""Parts of a trained model that cannot train, or that the script could not freeze."""
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -18,12 +19,15 @@ from mothtrap.adapters.torch.job.readable import may_be_nonzero
 from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.reach import values_digest
-from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
+from mothtrap.core.facts.modules import FreezeWithoutEffect, FrozenParameters, HiddenParameters
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source.mentions import only_assignment
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
+FACTS = FreezeWithoutEffect, FrozenParameters, HiddenParameters
+"""Facts that are found."""
 LOOKED_AT = 2
 """Steps of the job after which models are inspected."""
 REPORTED_AT = (9, 24, 60, 100)
@@ -34,6 +38,10 @@ LEVELS = 3
 MAX_PARTS = 10_000
 """Maximum number of objects in plain containers of a model that are inspected."""
 MODULES_NAMED = 10
+HOLDERS_NAMED = 8
+REAL_FLAG = "requires_grad"
+_MISSPELLED = re.compile(r"^re?q\w*grad\w*$", re.IGNORECASE)
+"""Attributes that a script sets on a parameter instead of `requires_grad`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +98,7 @@ class InventoryObserver:
             self._looked[whole] = True
             self._hidden += self._hidden_in(whole)
             self._report_frozen(root, whole, step)
+            self._report_unfrozen(whole, step)
 
     # Hidden
 
@@ -174,6 +183,38 @@ class InventoryObserver:
                 location=book.location(idle[0][1]) if idle else None,
             )
         )
+
+    def _report_unfrozen(self, whole: nn.Module, step: int) -> None:
+        """Report trained parameters that an attribute without effect should freeze."""
+        found: dict[str, dict[str, torch.Tensor]] = {}
+        for name, parameter in whole.named_parameters():
+            for attribute, value in vars(parameter).items():
+                if value is False and _MISSPELLED.match(attribute):
+                    found.setdefault(attribute, {})[name] = parameter
+        for attribute, named in found.items():
+            self._observe_unfrozen(step, attribute, list(named), list(named.values()))
+        for module in whole.modules():
+            if vars(module).get(REAL_FLAG) is False:
+                path = [self._job.book.module_name(module)]
+                self._observe_unfrozen(step, REAL_FLAG, path, list(module.parameters()))
+
+    def _observe_unfrozen(
+        self, step: int, attribute: str, holders: list[str], parameters: list[torch.Tensor]
+    ) -> None:
+        owner = self._optimizers.owner
+        trained = [p for p in parameters if p.requires_grad and owner(p) is not None]
+        if trained:
+            self._job.recorder.notes.observe(
+                FreezeWithoutEffect(
+                    step=step,
+                    attribute=attribute,
+                    holders=tuple(holders[:HOLDERS_NAMED]),
+                    parameters=len(trained),
+                    elements=sum(p.numel() for p in trained),
+                    of_module=attribute == REAL_FLAG,
+                    location=only_assignment(attribute),
+                )
+            )
 
 
 def _parts(value: Any) -> list[Any]:

@@ -1,7 +1,8 @@
-"""Module states that share memory with the module, and are loaded again."""
+"""Module states that restore nothing: they share memory with the module, or have other names."""
 
 from __future__ import annotations
 
+import difflib
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.core.facts.workers import RestoredNothing
+from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
 from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source import frames
 
@@ -19,27 +20,36 @@ if TYPE_CHECKING:
 MAX_STATES = 64
 """Maximum number of states that are tracked while the script keeps them."""
 MAX_REPORTED = 16
+LEAST_SHARED = 0.1
+"""Share of the names below which hardly any name matches; chosen by hand."""
 
 
 class RestoreObserver:
-    """Detects a state loaded into the module whose own tensors it contains."""
+    """Detects a loaded state that contains the module's own tensors, or no name of the module.
+
+    A state is recognized by its first tensor, because a shallow copy has the same tensors.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._states: ByIdentity[Any, tuple[int, str | None]] = ByIdentity()
+        self._states: ByIdentity[torch.Tensor, tuple[int, str | None]] = ByIdentity()
         self._reported = 0
 
     def given(self, state: Any) -> None:
         """Record the state that `module.state_dict` returned."""
-        if len(self._states) < MAX_STATES and isinstance(state, OrderedDict):
-            taken = self._job.grouper.steps_applied, frames.user_location()
-            self._states[state] = taken
+        first = _first_tensor(state) if isinstance(state, OrderedDict) else None
+        if first is not None and len(self._states) < MAX_STATES:
+            self._states[first] = self._job.grouper.steps_applied, frames.user_location()
 
-    def loading(self, module: nn.Module, state: Any) -> None:
+    def loading(self, module: nn.Module, state: Any, *, strict: bool = True) -> None:
         """Handle the start of loading a state into a module."""
-        taken = self._states.get(state) if isinstance(state, Mapping) else None
-        step = self._job.grouper.steps_applied
-        if taken is None or taken[0] >= step or self._reported >= MAX_REPORTED:
+        first = _first_tensor(state) if isinstance(state, Mapping) else None
+        if first is None or self._reported >= MAX_REPORTED:
+            return
+        if not strict:
+            self._compare_names(module, state)
+        taken, step = self._states.get(first), self._job.grouper.steps_applied
+        if taken is None or taken[0] >= step:
             return
         own = dict(module.named_parameters())
         pairs = [(parameter, state.get(name)) for name, parameter in own.items()]
@@ -55,6 +65,33 @@ class RestoreObserver:
                 location=frames.user_location(),
             )
         )
+
+    def _compare_names(self, module: nn.Module, state: Mapping[Any, Any]) -> None:
+        """Report a state with hardly any name of the module."""
+        own = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+        given = [name for name in state if isinstance(name, str)]
+        shared = len(set(own) & set(given))
+        if not own or not given or shared >= LEAST_SHARED * min(len(own), len(given)):
+            return
+        self._reported += 1
+        left = next(name for name in own if name not in state)
+        similar = difflib.get_close_matches(left, given, 1, 0.0)
+        self._job.recorder.notes.observe(
+            UnmatchedState(
+                step=self._job.grouper.steps_applied,
+                module=self._job.book.module_name(module) or type(module).__name__,
+                names=len(own),
+                given=len(given),
+                shared=shared,
+                own=left,
+                other=next((n for n in given if n.endswith(left)), similar[0]),
+                location=frames.user_location(),
+            )
+        )
+
+
+def _first_tensor(state: Mapping[Any, Any]) -> torch.Tensor | None:
+    return next((value for value in state.values() if isinstance(value, torch.Tensor)), None)
 
 
 def _is_same_memory(parameter: torch.Tensor, loaded: Any) -> bool:

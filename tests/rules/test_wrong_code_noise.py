@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import CodeNoise
+from mothtrap.core.findings import Severity
+from mothtrap.rules.wrong_code_noise import wrong_code_noise
+
+
+@pytest.mark.parametrize("factor", ["variance", "log variance"])
+def test_a_wrong_factor_is_a_warning(factor: str) -> None:
+    seen = CodeNoise(step=12, looks=5, factor=factor, location="vae.py:30")
+    [finding] = wrong_code_noise().check(window(seen, steps=20))
+    assert (finding.severity, finding.step, finding.location) == (Severity.WARNING, 0, "vae.py:30")
+    assert f"multiplied by its {factor}," in finding.message
+
+
+def test_stays_quiet_without_it() -> None:
+    assert wrong_code_noise().check(window(steps=20)) == []
+
+
+def test_needs_a_step() -> None:
+    with pytest.raises(NotEnoughData):
+        wrong_code_noise().check(window())
