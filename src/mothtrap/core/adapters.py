@@ -235,8 +235,8 @@ class Job(BasicJob, Protocol):
     def ended_by(self) -> BaseException | None:
         """Return the exception that ended the script."""
 
-    def never_stepped(self, why: str) -> None:
-        """Record the reason why no step was taken, in case no step follows."""
+    def never_stepped(self, why: str, fact: Fact | None = None) -> None:
+        """Record why no step was taken, and a fact about it, in case no step follows."""
 
     def after_end(self, fact: Fact) -> None:
         """Add a fact after training has ended, even if no step was taken."""

@@ -36,8 +36,7 @@ class EvaluationUnchanged(Rule):
     What it detects:
         Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
         loss changes. Also a copy of the trained model whose weights are equal in every evaluation,
-        no matter what is computed from its output. PyTorch, JAX: also a target network that
-        never changes.
+        no matter what is computed from its output. Also a target network that never changes.
 
     Why it matters:
         New weights or new rows change the loss at least in its last digit. If it stays equal, the
@@ -159,7 +158,9 @@ class EvaluationUnchanged(Rule):
         """Return a finding about a copy whose output is the target, and which never changes."""
         calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
         similar = any(one.one for one in window.seen(SimilarityLoss))
-        if not (calls or similar) or any(call.operation != "elementwise" for call in calls):
+        moves = any(True for _ in window.seen(BootstrappedTargets))
+        known = calls or similar or moves
+        if not known or any(call.operation != "elementwise" for call in calls):
             return None
         for seen in _by_module(window):
             first, last = seen[0], seen[-1]

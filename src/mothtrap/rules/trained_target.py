@@ -46,6 +46,7 @@ def trained_target(
         - PyTorch: Compute the target without a gradient: `with torch.no_grad():` around it, or
           `target.detach()`.
         - JAX: Compute the target without a gradient: `jax.lax.stop_gradient(target)`.
+        - Keras: Compute the target before the tape begins, or call `tf.stop_gradient(target)`.
         - PyTorch: Weight the log probability by numbers:
           `-log_prob * (returns - values.detach())`.
 
@@ -81,5 +82,5 @@ def trained_target(
         step=0,
         count=count,
         evidence={"passes": count, "looks": first.looks, "limit": looks},
-        fixes=(2, 0, 1) if weighted else (0, 1),
+        fixes=(3, 0, 1, 2) if weighted else (0, 1, 2),
     )

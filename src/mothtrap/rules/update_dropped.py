@@ -40,8 +40,8 @@ def update_dropped(
         changes a model in place inside `jax.jit`. The same for the state of an optimizer, and for
         the batch statistics of flax that a step computes and does not return. A Keras
         `train_step`, or a step of a custom loop, that computes gradients and passes them to no
-        optimizer. A PyTorch script that computes gradients and clears them, while no optimizer ever
-        steps.
+        optimizer, or applies them to the weights of another model. A PyTorch script that computes
+        gradients and clears them, while no optimizer ever steps.
 
     Why it matters:
         JAX functions change nothing in place. New weights that are not returned and assigned are
@@ -110,6 +110,15 @@ def _words(seen: UpdateDropped) -> tuple[str, tuple[str, ...] | None]:
             f"{function} computed gradients in {seen.calls} consecutive calls, but no optimizer "
             "got them: the weights do not change",
             ("Call `optimizer.apply(gradients, model.trainable_variables)` after that.",),
+        )
+    if seen.why == "other weights":
+        return (
+            f"{function} applied the gradients of one model to the weights of another in "
+            f"{seen.calls} inspected steps: the model that computes the loss does not change",
+            (
+                "Pass the variables for which the gradients were computed: "
+                "`optimizer.apply_gradients(zip(gradients, model.trainable_variables))`.",
+            ),
         )
     if seen.why == "not stepped":
         return (

@@ -52,7 +52,8 @@ def test_each_loss_of_a_loop_is_a_step() -> None:
     assert len(losses) == 12
     assert [step for step, loss in enumerate(losses) if not np.isfinite(loss)] == [9, 10, 11]
     assert "the steps inside epoch" not in blind(process)
-    assert blind(process)["gradients and activations"] == "epoch computes gradients in a loop"
+    what = "gradients and activations after its first turn"
+    assert blind(process)[what] == "epoch computes gradients in a loop"
 
 
 def test_a_loop_without_losses_is_one_step() -> None:

@@ -32,6 +32,12 @@ class TestKeras(AdapterTests):
         "MaskOfOnes": "tests/adapters/keras/test_added_masks.py",
         "AgreeingLosses": "tests/adapters/keras/test_agreeing_losses.py",
         "OpposedOptimizers": "tests/adapters/keras/test_opponents.py",
+        "ValueReadOnce": "tests/adapters/tensorflow/test_read_once.py",
+        "TrainableIgnored": "tests/adapters/keras/test_trainable.py",
+        "EvaluatedCopy": "tests/adapters/keras/test_target_networks.py",
+        "BootstrappedTargets": "tests/adapters/keras/test_target_networks.py",
+        "UnreadEnds": "tests/adapters/keras/test_target_networks.py",
+        "TrainedTarget": "tests/tracing/source/test_taped_targets.py",
     }
 
     def train(self) -> bytes:

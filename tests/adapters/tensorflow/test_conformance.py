@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ class TestTensorFlow(AdapterTests):
     adapter = ADAPTER
     steps = 8
     replaced = (tf.GradientTape, tf.Tensor, type(tf.function(lambda: None)), tf.nn, tf.math)
+    elsewhere: ClassVar = {"ValueReadOnce": "tests/adapters/tensorflow/test_read_once.py"}
 
     def train(self) -> bytes:
         """Make four eager steps, then four of a `tf.function`."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import jax
@@ -46,8 +47,7 @@ def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Fu
         def call(*values: Any, **named: Any) -> Any:
             if book.collector is not None:
                 again = {**options, "argnums": argnums, "has_aux": True}
-                add = book.collector
-                result = _collected(raw, fun, again, add, values, named, has_aux=has_aux)
+                result = _collected(raw, fun, again, book, values, named, has_aux=has_aux)
             else:
                 result = differentiated(*values, **named)
                 if book.marks:
@@ -102,20 +102,21 @@ def _collected(
     raw: Function,
     fun: Function,
     options: dict[str, Any],
-    add: Callable[..., None],
+    book: Book,
     values: Sequence[Any],
     named: dict[str, Any],
     *,
     has_aux: bool,
 ) -> Any:
     """Compute `value_and_grad`, and observe the operations inside."""
-    collector = Collector()
+    add, collector = book.collector, Collector()
     argnums = options["argnums"]
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     seen = looked_into(fun, collector, numbers)
 
     def inner(*args: Any, **kwargs: Any) -> Any:
-        result, found = seen(*args, **kwargs)
+        with _differentiating(book):
+            result, found = seen(*args, **kwargs)
         value, aux = result if has_aux else (result, None)
         return value, (aux, found)
 
@@ -123,6 +124,15 @@ def _collected(
     result = ((value, aux) if has_aux else value, gradients)
     add(describe(fun, options["argnums"], has_aux, values, result), collector, found)
     return result
+
+
+@contextmanager
+def _differentiating(book: Book) -> Iterator[None]:
+    before, book.differentiates = book.differentiates, True
+    try:
+        yield
+    finally:
+        book.differentiates = before
 
 
 def _label(code: Any, number: int) -> str:

@@ -12,7 +12,7 @@ import jax
 from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
+from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped, ValueReadOnce
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.core.facts.losses import UnreadEnds
@@ -21,7 +21,7 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
-OF_CALLS: Final = (UpdateDropped, FunctionTraced, UnreadEnds, BootstrappedTargets)
+OF_CALLS: Final = (UpdateDropped, FunctionTraced, UnreadEnds, BootstrappedTargets, ValueReadOnce)
 READ_AT: Final = 3
 """Number of the call of a step function at which the source of the script is read."""
 REPORTED_AT: Final = (8, 32, 128, 512)
@@ -125,11 +125,13 @@ class Faults:
         calls = counts.running("", leaves, layout.weights.values())
         if layout.lost:
             calls = counts.calls
-        self._report(layout, calls)
-        for argument, places in layout.states.items():
-            stale = counts.running(argument, leaves, places)
-            if stale > calls:
-                self._report(layout, stale, state=argument)
+        stale = {n: counts.running(n, leaves, places) for n, places in layout.states.items()}
+        # a loop that gets the same weights and states again is a training run that is repeated
+        if not layout.repeats or any(number < calls for number in stale.values()):
+            self._report(layout, calls)
+        for argument, number in stale.items():
+            if number > calls:
+                self._report(layout, number, state=argument)
         if layout.lost_state:
             self._report(layout, counts.calls, state=layout.lost_state)
 

@@ -143,14 +143,14 @@ class Page:
     def __init__(self, trace: object | None, inputs: Sequence[tuple[Path, Any]]) -> None:
         self.trace, self.inputs = trace, inputs
         self.differentiated: list[Differentiated] = []
-        self.inner = False
+        self.in_loops: list[Differentiated] = []
 
     def add(self, call: Differentiated) -> None:
-        """Add a call with gradients; for a call in an inner loop, only record that it exists."""
+        """Add a call with gradients; only names and shapes of one in an inner loop can be used."""
         if internals.trace_of(call.gradients[0]) is self.trace:
             self.differentiated.append(call)
         else:
-            self.inner = True
+            self.in_loops.append(call)
 
 
 class Book(threading.local):
@@ -158,12 +158,14 @@ class Book(threading.local):
 
     Attributes:
         marks: gradients get a mark, see `accumulation`.
+        differentiates: a function whose operations are collected is being traced.
+        peels: the first turns of loops are being observed.
     """
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
         self.collector: Any = None
-        self.logs = self.marks = False
+        self.logs = self.marks = self.differentiates = self.peels = False
 
 
 class Traced:
@@ -175,21 +177,36 @@ class Traced:
         fun: the function, weakly referenced, as in JAX.
         book: record of the thread.
         seen: called after each trace, with the arguments; must not raise an exception.
+        begins: called before each outermost trace, with the arguments; must not raise, either.
 
     Attributes:
         layout: layout of the latest trace.
+        reading: compares the values that the latest trace has read; None if there are none.
         logs: it calls `mothtrap.log` or `log_tensor`.
     """
 
-    def __init__(self, fun: Function, book: Book, seen: Callable[[Traced, Any], None]) -> None:
-        self._fun, self._book, self._seen = weakref.ref(fun), book, seen
+    def __init__(
+        self,
+        fun: Function,
+        book: Book,
+        seen: Callable[[Traced, Any], None],
+        begins: Callable[[Traced, Function, Any], None],
+    ) -> None:
+        self._fun, self._book = weakref.ref(fun), book
+        self._seen, self._begins = seen, begins
         self.layout: Layout | None = None
+        self.reading: Any = None
         self.logs = False
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             if hasattr(fun, name):
                 setattr(self, name, getattr(fun, name))
         with suppress(TypeError, ValueError):
             self.__signature__ = inspect.signature(fun)
+
+    @property
+    def is_inlined(self) -> bool:
+        """Return whether the function is called without its jit, to observe what is inside."""
+        return self._book.peels and not self._book.differentiates
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a page of the book is open while it is traced."""
@@ -202,13 +219,14 @@ class Traced:
         pages = self._book.pages
         if not pages:
             self._book.logs = False
+            self._begins(self, fun, args)
         pages.append(page)
         try:
             out = fun(*args, **kwargs)
         finally:
             pages.pop()
         if pages:
-            pages[-1].inner |= page.inner or bool(page.differentiated)
+            pages[-1].in_loops += (*page.in_loops, *page.differentiated)
         self.logs |= self._book.logs
         self._seen(self, (fun, page, (args, kwargs), out))
         return out
@@ -230,8 +248,8 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         "size": len(results),
         "scalars": scalars,
         "rate": next((i for n, i in every.items() if n.endswith("learning_rate")), None),
-        "repeats": page.inner and not page.differentiated,
-        "accumulates": page.inner or len(page.differentiated) > 1,
+        "repeats": bool(page.in_loops) and not page.differentiated,
+        "accumulates": bool(page.in_loops) or len(page.differentiated) > 1,
         "runs_on": owner is not None,
         "place": place,
         "forwarded": _forwarded(page.inputs, results),
@@ -239,8 +257,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
     if totals is not None and all(id(leaf) in by_id for leaf in totals):
         common["totals"] = (by_id[id(totals[0])], by_id[id(totals[1])])
     if not page.differentiated:
-        loss = _loop_losses(arguments, out) if common["repeats"] else None
-        return Layout(**common, location=place, loss=loss)
+        return _layout_of_loop(fun, page, arguments, out, common)
     call = max(page.differentiated, key=lambda one: sum(np.size(g) for g in one.gradients))
     weights = _weights(page.inputs, call)
     returned = tuple(by_id[id(g)] for g in call.gradients if id(g) in by_id)
@@ -263,6 +280,26 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         lost_state=lost_statistics(page.inputs, call.auxiliary, results) if updated else "",
         data=_data(arguments, out, taken),
         states=states(fun, arguments, out, taken, updated) if updated else {},
+    )
+
+
+def _layout_of_loop(fun: Function, page: Page, arguments: Any, out: Any, common: Any) -> Layout:
+    """Return the layout of a function that computes gradients in a loop, or none."""
+    place = common["place"]
+    if not page.in_loops:
+        return Layout(**common, location=place)
+    call = max(page.in_loops, key=lambda one: sum(np.size(g) for g in one.gradients))
+    places = like_weights(page.inputs, call.names, call.arguments)
+    weights = dict(zip(call.names, places, strict=False))
+    results = jax.tree_util.tree_flatten_with_path(out)[0]
+    updated = _updated(page.inputs, places, results) if places else ()
+    return Layout(
+        **common,
+        location=place,
+        loss=_loop_losses(arguments, out),
+        weights=weights,
+        updated=updated,
+        states=states(fun, arguments, out, places, updated) if updated else {},
     )
 
 

@@ -33,6 +33,7 @@ from mothtrap.adapters.jax.layers import LayerFacts
 from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.losses import LossFacts
 from mothtrap.adapters.jax.pattern_facts import PatternFacts
+from mothtrap.adapters.jax.read_once import reading
 from mothtrap.adapters.jax.same_rows import SameRows, readable
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
@@ -135,10 +136,14 @@ class JaxHandle(BaseHandle):
         try:
             known = self._traced.get(fun)
             if known is None:
-                known = self._traced[fun] = Traced(fun, self._book, self._was_traced)
+                known = self._traced[fun] = Traced(fun, self._book, self._was_traced, self._traces)
         except TypeError:  # no weak reference, or no hash
             return None
         return known
+
+    def _traces(self, traced: Traced, fun: Function, args: Any) -> None:
+        if self._book.collector is None:
+            traced.reading = self.job.contain(reading, self.job, fun, args)
 
     def _was_traced(self, traced: Traced, seen: Any) -> None:
         self.job.contain(self._note_layout, traced, *seen)
@@ -148,6 +153,8 @@ class JaxHandle(BaseHandle):
     ) -> None:
         traced.layout = layout_of(fun, page, arguments, out)
         if not self._book.pages and self._book.collector is None:
+            if traced.reading is not None and not traced.reading.traced():
+                traced.reading = None
             self._faults.traced(traced, traced.layout)
             if traced.layout.repeats:
                 self._has_loop(traced.layout, jax.tree_util.tree_leaves(out))
@@ -155,7 +162,7 @@ class JaxHandle(BaseHandle):
     def _has_loop(self, layout: Layout, results: Sequence[Any]) -> None:
         """Report what is not seen of a loop that computes gradients inside a function."""
         what = f"{layout.function} computes gradients in a loop"
-        self.job.blind("gradients and activations", what)
+        self.job.blind("gradients and activations after its first turn", what)
         if layout.loss is None or not results[layout.loss].ndim:
             why = f"{what}, and each call counts as one step; return the loss of each step"
             self.job.blind(f"the steps inside {layout.function}", why)
@@ -264,9 +271,10 @@ class JaxHandle(BaseHandle):
         if self._faults.is_unsettled(jitted.traced):
             self._unseen[layout.function] = "many of its calls trace it again"
             return False
-        if layout.repeats and not jitted.traced.logs:
+        if layout.repeats:
             self._unseen[layout.function] = "a call runs several steps in a loop"
-            return False
+            if self._guard.bounds and not self._steps.is_full():
+                return False
         if not all_here(inputs):  # processes would have to run it at the same steps
             self._no_shadow(jitted, "arrays are sharded across processes")
             return False
@@ -283,7 +291,9 @@ class JaxHandle(BaseHandle):
         layout = jitted.traced.layout
         assert layout is not None
         if pace.shadow is None:
-            pace.shadow = Shadow(jitted, self._book)
+            pace.shadow = Shadow(
+                jitted, self._book, loops=layout.repeats and not jitted.traced.logs
+            )
             program = pace.shadow.program(*args, **kwargs)
             self._faults.learned(jitted.traced, layout, program)
             self._steps.evaluations.draws(jitted, (args, kwargs))
@@ -309,7 +319,8 @@ class JaxHandle(BaseHandle):
             self._layers.describe(pace.shadow, looks, layout)
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
             self._patterns.describe(pace.shadow, looks)
-            self._rows.describe(pace.shadow, looks, (args, kwargs), layout)
+            if not layout.repeats:
+                self._rows.describe(pace.shadow, looks, (args, kwargs), layout)
             self._networks.describe(pace.shadow, (args, kwargs), layout)
             if pace.shadow.names == tuple(layout.weights):
                 weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
@@ -345,6 +356,8 @@ class JaxHandle(BaseHandle):
         self, jitted: Jitted, layout: Layout, noted: _Noted, out: Any
     ) -> tuple[Fault, int, Any] | None:
         leaves, inputs = jax.tree_util.tree_leaves(out), noted.inputs
+        if jitted.traced.reading is not None:
+            jitted.traced.reading.called()
         if len(leaves) != layout.size:
             return None
         if layout.makes_steps:
@@ -358,6 +371,7 @@ class JaxHandle(BaseHandle):
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
+            gradients = {} if layout.repeats else gradients  # those of its first turn
             if not gradients and not (noted.began_s is not None and is_given_away(inputs)):
                 why = self._unseen.get(layout.function, "no gradients were found in the step")
                 self.job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")

@@ -58,7 +58,8 @@ class Jitted:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the jitted function, and report the call if it is observed."""
         if not self._calls.is_seen():
-            return self.raw(*args, **kwargs)
+            inlined = self.traced.is_inlined and not self.is_mapped
+            return self.fun(*args, **kwargs) if inlined else self.raw(*args, **kwargs)
         noted = self._calls.before(self, args, kwargs)
         out = self.raw(*args, **kwargs)
         return self._calls.after(self, noted, out)

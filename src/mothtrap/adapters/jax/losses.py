@@ -64,7 +64,7 @@ class LossFacts:
                     )
                 )
                 continue
-            self._loss(shadow, softmax, values, integers, loss, looks, series)
+            self._loss(shadow, softmax, values, integers, loss, looks, series, layout)
 
     def _differences(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
         alone = len(shadow.errors) == 1 and not shadow.softmaxes
@@ -95,6 +95,7 @@ class LossFacts:
         loss: float,
         looks: Looks,
         series: str | None,
+        layout: Layout,
     ) -> None:
         step, classes = self._job.now.step, logits.shape[softmax.axis]
         rows_RK = np.moveaxis(logits, softmax.axis, -1)
@@ -129,7 +130,9 @@ class LossFacts:
                 classes=classes,
                 location=softmax.location,
                 rows_are_probabilities=loss_numbers.rows_are_probabilities(rows_RK),
-                label_counts=loss_numbers.label_counts(called) if known else None,
+                label_counts=loss_numbers.label_counts(called)
+                if known and not layout.repeats
+                else None,
                 prediction_spread=loss_numbers.prediction_spread(called),
                 reduction="mean" if known and _is_mean(probability_RK, labels, loss) else None,
                 softmax_sizes=(classes,),
@@ -140,7 +143,7 @@ class LossFacts:
             )
         )
         self._layers.spread(rows_RK, "the logits", softmax.location, looks)
-        if known:
+        if known and not layout.repeats:  # each look is at the first batch of a loop
             self._order(series or f"{softmax.location}", softmax.location, step, called)
 
     def _order(self, site: str, place: str | None, step: int, called: Called) -> None:

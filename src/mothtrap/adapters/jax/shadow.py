@@ -10,13 +10,14 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import jax
 
 from mothtrap.adapters.jax import internals, programs
+from mothtrap.adapters.jax.first_turns import SeenError, first_turns
 from mothtrap.adapters.jax.functions import Book, Differentiated
 from mothtrap.adapters.jax.graph import Evaluation
 from mothtrap.adapters.jax.internals import Caller
@@ -350,6 +351,7 @@ class Shadow:
     Args:
         jitted: the function.
         book: record of the thread.
+        loops: it computes gradients in a loop, of which the first turn is observed.
 
     Attributes:
         names: names of the gradients, once it was traced.
@@ -361,8 +363,8 @@ class Shadow:
         zeros: names of the gradients that are 0 for every batch, because nothing depends on them.
     """
 
-    def __init__(self, jitted: Jitted, book: Book) -> None:
-        self._fun, self._book = jitted.fun, book
+    def __init__(self, jitted: Jitted, book: Book, *, loops: bool = False) -> None:
+        self._fun, self._book, self._loops = jitted.fun, book, loops
         self._context = internals.traced_anew if jitted.traced.logs else nullcontext
         self.names: tuple[str, ...] = ()
         self.activations: list[Activation] = []
@@ -410,8 +412,11 @@ class Shadow:
             self.names, self.activations = call.names, collector.infos
             self.softmaxes, self.cut = collector.softmaxes, collector.cut
             self.errors, self.found = collector.errors, collector.patterns.found
+            if self._loops:
+                raise SeenError
 
-        with collecting(self._book, add):
+        turns = first_turns(self._book) if self._loops else nullcontext()
+        with collecting(self._book, add), turns, suppress(SeenError):
             self._fun(*args, **kwargs)
         return looks
 

@@ -142,7 +142,7 @@ class Steps:
         if full:
             before = leaves_at(call.inputs, tuple(call.layout.weights.values()))
             self.wait_for(updated)
-            if updated:
+            if updated and not call.layout.repeats:  # the changes of many steps are larger
                 with self._budget.look():
                     self._tensors.take_changes(tuple(call.layout.weights), before, updated)
         self.settle(all_of_them=full)

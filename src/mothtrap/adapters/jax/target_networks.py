@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
 import jax
@@ -12,11 +11,10 @@ from mothtrap.adapters.jax.functions import MOMENTS, Layout, array_kind, name_of
 from mothtrap.adapters.jax.shadow import Shadow
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import EvaluatedCopy
+from mothtrap.tracing.describe.array_digests import digest_of
 
 OF_TARGETS: Final = (EvaluatedCopy,)
 MOST_NETWORKS: Final = 4
-MOST_BYTES: Final = 1 << 16
-"""Bytes of an array that its digest covers: evenly spread values."""
 
 
 class TargetNetworks:
@@ -42,7 +40,7 @@ class TargetNetworks:
                 EvaluatedCopy(
                     step=self._job.now.step,
                     module=name,
-                    digest=_digest(leaves),
+                    digest=digest_of(map(np.asarray, leaves)),
                     apart=looks,
                     location=shadow.found.bootstrapped[0],
                 )
@@ -80,11 +78,3 @@ def _shared_name(names: list[str]) -> str:
         shared.append(parts[0])
     words = [part for part in shared if not part.isdigit()]
     return ".".join(words) or "the target network"
-
-
-def _digest(leaves: list[Any]) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for leaf in leaves:
-        values = np.asarray(leaf).reshape(-1)
-        digest.update(values[:: max(1, -(-values.nbytes // MOST_BYTES))].tobytes())
-    return digest.hexdigest()

@@ -70,6 +70,7 @@ class Outside:
             whole = (given, result) if is_asked else (layer, given, result)
             self._job.contain_part("tensors of evaluations", part, *whole)
         if is_model:
+            contain(self._steps.networks.called, layer)
             given = args, kwargs
             self._job.contain_part("evaluations", self._called, layer, given, result, training)
         return result

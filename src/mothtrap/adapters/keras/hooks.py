@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import internals, optimizers
+from mothtrap.adapters.keras import internals, optimizers, trainable
 from mothtrap.adapters.keras.failed_fits import FailedFits
 from mothtrap.adapters.keras.fits import Fit, weights_by_class
 from mothtrap.adapters.keras.fitting import Fitting
@@ -21,6 +21,7 @@ from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
 from mothtrap.adapters.keras.loop_sampling import LoopRests
 from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.models import Models
+from mothtrap.adapters.keras.read_once import parts_of
 from mothtrap.adapters.keras.snapshots import KerasSnapshotTaker
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
@@ -34,6 +35,7 @@ from mothtrap.adapters.tensorflow.probes.batches import Batches
 from mothtrap.adapters.tensorflow.probes.cells import LOOKING
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.read_once import ProgramsRead
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Job, SnapshotTaker, Surroundings
 from mothtrap.core.options import Option
@@ -75,7 +77,7 @@ class KerasHandle(Fitting):
         )
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
-        self._unowned = Unowned(job)
+        self._unowned, self._reads = Unowned(job), ProgramsRead(job)
         # Train functions refer to their models, and would keep them alive.
         self._described: weakref.WeakKeyDictionary[Any, weakref.ref[Function]]
         self._described = weakref.WeakKeyDictionary()
@@ -168,6 +170,12 @@ class KerasHandle(Fitting):
         data, place = given.get("x"), fit.location
         self.job.contain_part("pipeline", self._look_at_pipeline, data, place)
         self.job.contain_part("data", self._report_data, fit, given)
+        self.job.contain_part("trainable weights", self._look_at_trainable, fit)
+
+    def _look_at_trainable(self, fit: Fit) -> None:
+        found = trainable.ignored(fit.model, self.job.now.step, fit.location)
+        if found is not None:
+            self.job.fact(found)
 
     def _fit_failed(self, err: BaseException, model: Any, args: Any, kwargs: Any) -> None:
         self._failed.note(err, model, args, kwargs)
@@ -239,6 +247,8 @@ class KerasHandle(Fitting):
         if model is None:
             return None
         self._here.depth += 1
+        if not model.run_eagerly:
+            self._reads.began(original, lambda: parts_of(model))
         self._batches.begin(wanted=internals.hides_steps(model))
         fit = self._running.fit
         place = fit.location if fit is not None else frames.user_location()
@@ -262,6 +272,7 @@ class KerasHandle(Fitting):
 
     def _rest(self, function: Function) -> None:
         """Skip the next steps if observing each of them takes too long."""
+        self._reads.ended(function)
         self._rests.watched(function, plain=self._steps.was_plain)
         if self._rests.on:
             self._steps.rest()
@@ -313,6 +324,7 @@ class KerasHandle(Fitting):
 
         def predict(*args: Any, **kwargs: Any) -> Any:
             before, here.mode = here.mode, Mode.PREDICT
+            self.job.contain(self._steps.networks.called, args[0])
             try:
                 return original(*args, **kwargs)
             except BaseException as err:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mothtrap.core.facts.compiling import UpdateDropped
+from mothtrap.core.facts.compiling import UpdateDropped, ValueReadOnce
 from mothtrap.core.facts.data import (
     BatchesLoaded,
     InputDistribution,
@@ -15,6 +15,8 @@ from mothtrap.core.facts.data import (
 )
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched, WeightsAveraged
 from mothtrap.core.facts.evaluations import (
+    BootstrappedTargets,
+    EvaluatedCopy,
     Evaluation,
     EvaluationMetrics,
     EvaluationPhase,
@@ -22,7 +24,7 @@ from mothtrap.core.facts.evaluations import (
     NormBatches,
     TrainingMode,
 )
-from mothtrap.core.facts.functions import FunctionTraced, ModelCompiled
+from mothtrap.core.facts.functions import FunctionTraced, ModelCompiled, TrainableIgnored
 from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
@@ -38,6 +40,8 @@ from mothtrap.core.facts.losses import (
     LossSeries,
     MetricBroadcast,
     TokenShares,
+    TrainedTarget,
+    UnreadEnds,
 )
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OpposedOptimizers, OptimizerFacts, UnownedParameter
@@ -49,7 +53,7 @@ EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
-    *(WeightsAveraged, ShuffledApart, MetricBroadcast),
+    *(WeightsAveraged, ShuffledApart, MetricBroadcast, ValueReadOnce, TrainableIgnored),
 )
 """Facts that are searched for in each step, even if the program is not visible."""
 
@@ -57,7 +61,8 @@ SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
     *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
-    *(AgreeingLosses, OpposedOptimizers),
+    *(AgreeingLosses, OpposedOptimizers, BootstrappedTargets, EvaluatedCopy, UnreadEnds),
+    TrainedTarget,
 )
 """Facts that are searched for in full steps, inside the program."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import keras
 
 from mothtrap.adapters.keras import internals, layers, optimizers
+from mothtrap.adapters.keras.elsewhere import Elsewhere
 from mothtrap.adapters.keras.evaluated_tensors import EvaluatedTensors
 from mothtrap.adapters.keras.gradients import Gradients
 from mothtrap.adapters.keras.guard import Guard, nonfinite_gradients
@@ -29,6 +30,7 @@ from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.snapshots import Made
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
+from mothtrap.adapters.keras.target_networks import TargetNetworks
 from mothtrap.adapters.keras.tensors import AskedTensors
 from mothtrap.adapters.keras.unapplied import Unapplied
 from mothtrap.adapters.keras.weights import Weights
@@ -100,6 +102,7 @@ class Steps:
         steps_in_branches: an optimizer is called in a branch or loop of a program, so only its
             number of updates shows whether a call was a step.
         asked: receives tensors of steps that collections request.
+        networks: reports the models from which targets are computed.
         evaluated: receives tensors of evaluations.
         updates: whether an optimizer received gradients, in any branch of a program.
         loops: stores the state before the steps of custom loops.
@@ -114,6 +117,7 @@ class Steps:
         self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.models = Forwards(job), ModelCalls(job)
         self.batches, self.evaluated_losses = RepeatedBatches(job), LossEvaluations(job)
+        self._elsewhere, self.networks = Elsewhere(job), TargetNetworks(job)
         self.calls = LossCalls(job, self.batches)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -398,6 +402,7 @@ class Steps:
         for each in applied:
             self._gradients.take(each)
         is_light = before.late or not job.is_full()
+        job.contain_part("targets", self.networks.stepped, self.given, not is_light)
         called = [call.layer for look in looks for call in look.layers]
         self._weights.after(applied, called, looked=not is_light)
         if made.count > 1 and not is_light:
@@ -419,6 +424,8 @@ class Steps:
                 chosen = before.chosen()
                 for each in applied:
                     job.contain_part("gradients", self._opponents.take, each, step)
+                    place = losses[0].location if losses else before.location
+                    job.contain_part("gradients", self._elsewhere.stepped, each, place)
                 job.contain_part("inputs", self.models.trained, looks)
                 job.contain_part("collections", self.asked.stepped, looks)
                 given = self.given()

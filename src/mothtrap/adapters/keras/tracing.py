@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from mothtrap.adapters.keras import internals, layers, optimizers
+from mothtrap.adapters.keras.elsewhere import source_elsewhere
 from mothtrap.adapters.keras.evaluations import Outside
 from mothtrap.adapters.keras.kept_steps import Keeper, is_sound, losses_in, wanted
 from mothtrap.adapters.keras.layer_calls import LayerCalls
@@ -99,6 +100,8 @@ class Tracing:
                 look.keeper.applying(sound)
             squares = Slot(squares) if squares is not None else None
         applied = Applied(optimizer, keras_variables, slots, is_scaled, tuple(missing), squares)
+        if not tf.executing_eagerly() or self._job.is_full():
+            applied.elsewhere = source_elsewhere(look.gradients, gradients, keras_variables)
         look.applied.append(applied)
 
     def _applied_in_branch(self, optimizer: Any, variables: Sequence[Any]) -> None:

@@ -14,6 +14,7 @@ from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.read_once import ProgramsRead
 from mothtrap.adapters.tensorflow.reports import EVERY_STEP
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Job, Losses
@@ -35,7 +36,7 @@ class TensorFlowHandle(ObservingHandle):
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._traces = Traces(job)
+        self._traces, self._reads = Traces(job), ProgramsRead(job)
         self._only = {id(v) for target in targets for v in getattr(target, "variables", ())}
         self._ids: dict[tuple[str, int], int] = {}
         self._held: dict[int, Any] = {}
@@ -63,6 +64,9 @@ class TensorFlowHandle(ObservingHandle):
     def began(self) -> None:
         """Record a step of the eager tape before this function, if there was one."""
         self.tape_began()
+        function = LOOKS.owner
+        if function is not None:
+            self._reads.began(function, lambda: [(function.python_function, None)])
 
     def take_ending(self) -> None:
         """Return None, because steps of custom loops are not undone."""
@@ -73,6 +77,7 @@ class TensorFlowHandle(ObservingHandle):
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
         """Record a step of a function with gradients of variables but no optimizer."""
+        self._reads.ended(function)
         own = [look for look in looks if look.plain and not look.applied]
         if own:
             self._traces.called(function, traces)

@@ -1,4 +1,4 @@
-"""Facts about compiled functions: repeated tracing, reused random keys, dropped results."""
+"""Facts about compiled functions: traces, reused random keys, dropped results, stale values."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
         calls: number of consecutive calls with the same weights or state.
         why: `unchanged` if it returns its arguments, `in place` if it changes its arguments, which
             is not visible outside, `not applied` if it computes gradients but does not apply them,
+            `other weights` if an optimizer applies them to the weights of another model,
             `not stepped` if an optimizer never steps, `not returned` if it computes a new state and
             returns the old one; empty if the caller drops the result.
         state: argument whose new value is dropped; empty for the weights.
@@ -71,4 +72,27 @@ class HostCallback(Fact, frozen=True, kw_only=True, tag=True):
 
     function: str
     callbacks: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class ValueReadOnce(Fact, frozen=True, kw_only=True, tag=True):
+    """A compiled function still uses a value that it read when it was traced.
+
+    Attributes:
+        function: name of the function.
+        name: the value in the script: `beta`, `self.beta`; or the called generator of random
+            numbers, `np.random.normal`.
+        kind: `number`, `array`, or `random` for drawn numbers.
+        before: the number that the function uses.
+        now: the number that the script has set since.
+        calls: number of calls since the trace.
+        location: line of the function.
+    """
+
+    function: str
+    name: str
+    kind: str
+    before: str = ""
+    now: str = ""
+    calls: int = 0
     location: str | None = None

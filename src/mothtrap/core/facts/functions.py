@@ -41,3 +41,19 @@ class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
     linear_layers: tuple[str, ...] = ()
     linear_location: str | None = None
     location: str | None = None
+
+
+class TrainableIgnored(Fact, frozen=True, kw_only=True, tag=True):
+    """`fit` continues with the compiled step of a model whose `trainable` was set since.
+
+    Of the `elements` of the model's weights, `unfrozen` are trainable now, but the step does not
+    update them, and `frozen` are no longer trainable, but the step updates them. `layers` are some
+    of these layers, and `location` is the line of `fit`.
+    """
+
+    model: str
+    elements: int
+    unfrozen: int = 0
+    frozen: int = 0
+    layers: tuple[str, ...] = ()
+    location: str | None = None

@@ -7,11 +7,12 @@ from types import FrameType
 from typing import Any
 
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.core.facts.losses import TrainedTarget, UnreadEnds
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.environments import running_files
 from mothtrap.tracing.source.episode_ends import discounted_line, multiplied_ends, unread_ends
 from mothtrap.tracing.source.frame_variables import variables
+from mothtrap.tracing.source.taped_targets import taped_target
 
 MOST_ENDS = 0.5
 """Largest share of ends in a batch. Chosen by hand: a variable with more ones is 0 at the end."""
@@ -58,3 +59,11 @@ def bootstrapped(step: int, steps: int) -> BootstrappedTargets | None:
     if line is None:
         return None
     return BootstrappedTargets(step=step, module="the model", steps=steps, location=line)
+
+
+def trained_target(step: int, steps: int) -> TrainedTarget | None:
+    """Return the fact that a target under a tape has a gradient, as the source shows."""
+    line = taped_target(running_files())
+    if line is None:
+        return None
+    return TrainedTarget(step=step, looks=steps, trained=steps, location=line)

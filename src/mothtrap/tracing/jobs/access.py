@@ -77,9 +77,11 @@ class RecorderAccess:
         """Return the exception that ended the script."""
         return self.recorder.containment.ended_by
 
-    def never_stepped(self, why: str) -> None:
-        """Record the reason why no step was taken, in case no step follows."""
+    def never_stepped(self, why: str, fact: Fact | None = None) -> None:
+        """Record why no step was taken, and a fact about it, in case no step follows."""
         self.recorder.notes.never_stepped(why)
+        if fact is not None:
+            self.recorder.notes.unstepped.append(fact)
 
     def after_end(self, fact: Fact) -> None:
         """Add a fact after training has ended, even if no step was taken."""

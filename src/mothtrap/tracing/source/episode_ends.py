@@ -79,7 +79,7 @@ def discounted_line(files: Iterable[str]) -> str | None:
 def _discount_in(file: str) -> str | None:
     tree = of_file(file)
     nodes = ast.walk(tree) if tree is not None else ()
-    line = next((node.lineno for node in nodes if _discounts(node)), None)
+    line = next((node.lineno for node in nodes if discounts(node)), None)
     return line_of(file, line) if line is not None else None
 
 
@@ -92,7 +92,7 @@ def _look(file: str) -> tuple[str, str] | None:
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
-        line = next((node.lineno for node in ast.walk(function) if _discounts(node)), None)
+        line = next((node.lineno for node in ast.walk(function) if discounts(node)), None)
         if line is None:
             continue
         if any(_ENDS.search(name) or _MASKS.search(name) for name in _read(function)):
@@ -101,7 +101,7 @@ def _look(file: str) -> tuple[str, str] | None:
     return (found[0][0], line_of(file, found[0][1])) if found else None
 
 
-def _discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
+def discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """Return whether an expression is like `reward + gamma * value`."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
         return False

@@ -96,7 +96,8 @@ class Applied:
     and if one of them is not finite. `missing`: variables without a gradient, including variables
     that the loop omitted. `squares`: for a program, half the sum of squares of each existing
     gradient, in every step; `found`: the values of `squares` in the latest step. `scaled`: the
-    gradients are multiplied by a loss scale.
+    gradients are multiplied by a loss scale. `elsewhere`: a variable whose gradient the
+    optimizer applies to another variable; None if there is none, or it is unknown.
     """
 
     optimizer: Any
@@ -106,6 +107,7 @@ class Applied:
     missing: tuple[Any, ...] = ()
     squares: Slot | None = None
     found: Array | None = None
+    elsewhere: weakref.ref[Any] | None = None
 
     def pairs(self) -> list[tuple[Any, Slot]]:
         """Return the variables that have gradients, with the gradients."""
@@ -205,7 +207,8 @@ class Look:
         """Let the program write pending data if the gate is open or `also` is true."""
         waiting, self.waiting = self.waiting, []
         graph = tf.compat.v1.get_default_graph()
-        here = [(slot, tensor) for slot, tensor in waiting if tensor.graph is graph]
+        # an eager tensor from outside is a constant of the program
+        here = [(s, one) for s, one in waiting if getattr(one, "graph", graph) is graph]
         if not here:
             return
 
