@@ -16,7 +16,7 @@ import numpy as np
 import transformers
 from transformers import trainer, trainer_callback
 
-from mothtrap.core.facts.epochs import EpochMetrics
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.replays import ReplayPlan
@@ -31,7 +31,7 @@ from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 class TransformersHandle(TrainerHandle):
     """Handle for the Hugging Face Trainer."""
 
-    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics)
+    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics, MetricWatched)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that handles all events, and the start of phases."""
@@ -176,6 +176,27 @@ class TransformersHandle(TrainerHandle):
             )
         )
 
+        self._report_watched(one, args)
+
+    def _report_watched(self, one: Any, args: Any) -> None:
+        """Report the metric by which the best weights are chosen."""
+        monitor = args.metric_for_best_model
+        if not args.load_best_model_at_end or not isinstance(monitor, str):
+            return
+        self.job.fact(
+            MetricWatched(
+                step=self.job.now.step,
+                fit=f"train of {type(one).__name__}",
+                callback=type(one).__name__,
+                monitor=monitor,
+                metric=monitor.removeprefix(HELD_OUT),
+                direction="max" if args.greater_is_better else "min",
+                held_out=True,
+                restores=True,
+                location=frames.user_location(),
+            )
+        )
+
     def _evaluated(self, metrics: dict[str, Any]) -> None:
         """Report the metrics of an evaluation during training."""
         one = self._trainer() if self._trainer is not None else None
@@ -304,7 +325,7 @@ ADAPTER: Final = AdapterSpec(
     handle=TransformersHandle,
     requires="transformers>=4.46",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics}),
+    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics, MetricWatched}),
     watched=(transformers.PreTrainedModel,),
     refines="torch",
     steps="base",

@@ -11,7 +11,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, penalty_of
 
 
 @rule(
@@ -43,7 +43,8 @@ def boosting_rate_too_low(
     Fires:
         Warning at the end of training with at least `rounds` rounds when rate times rounds is
         below `reach` and the loss still fell in the last quarter by more than `still` of its fall
-        in the first quarter. The evaluation loss is used, or the training loss if there is none.
+        in the first quarter. Also with a larger product if a penalty on leaves is more than 100
+        times its usual value. The evaluation loss is used, or the training loss if there is none.
         A note with fewer rounds.
 
     Stays quiet:
@@ -53,6 +54,8 @@ def boosting_rate_too_low(
     What to do:
         - Raise the learning rate (0.05 to 0.3), or use more rounds with early stopping, so that
           rate times rounds is at least 3.
+        - Lower the penalty on leaves: `reg_lambda=1` (XGBoost, LightGBM), `l2_leaf_reg=3`
+          (CatBoost).
 
     Example:
         xgboost.train({"eta": 0.001}, train, 100, evals=evals)
@@ -71,7 +74,8 @@ def boosting_rate_too_low(
             raise NotEnoughData("training has not ended")
         reached = began.learning_rate * ended.rounds
         stopped = began.stops_after is not None and ended.rounds < began.rounds_asked
-        if stopped or reached >= reach or began.rounds_before:
+        penalty = penalty_of(began) if reached >= reach else ""
+        if stopped or began.rounds_before or (reached >= reach and not penalty):
             return None
         name, curve = _curve(one)
         quarter = max(1, len(curve) // 4)
@@ -84,7 +88,13 @@ def boosting_rate_too_low(
             [began, ended],
             f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
             f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
-            f"{curve[-1]:.4g} (rate times rounds is {reached:.3g}, limit {reach:g})",
+            f"{curve[-1]:.4g} "
+            + (
+                f"because {penalty} shrinks the leaves"
+                if penalty
+                else f"(rate times rounds is {reached:.3g}, limit {reach:g})"
+            ),
+            fixes=(1,) if penalty else (0,),
             severity="warning" if ended.rounds >= rounds else "info",
             count=1,
             evidence={

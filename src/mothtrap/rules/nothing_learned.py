@@ -11,7 +11,7 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import trend
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluation
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, penalty_of, with_evaluation
 
 
 @rule(
@@ -60,6 +60,8 @@ def nothing_learned(
         - Look at some rows: does each label belong to its columns? Shuffle and sort labels and
           columns together.
         - Check that the same code prepares training and evaluation rows.
+        - Lower the penalty on leaves: `reg_lambda=1` (XGBoost, LightGBM), `l2_leaf_reg=3`
+          (CatBoost).
 
     Example:
         rng.shuffle(y)                                  # and not x
@@ -82,12 +84,15 @@ def nothing_learned(
         falls = trend(judged.value_E) < -falling  # slowly, but it learns
         if last.best <= share * last.guess or not grows or small or falls:
             return None
+        penalty = penalty_of(one.began)
         if table is not None and table.weighted:
             raise NotApplicable("rows or classes are weighted")
         return Found.of(
             [one.began, last],
             f"in {last.number + 1} rounds {last.operation} of {last.site} was never below "
-            f"{last.best:.4g}; guessing gives {last.guess:.4g}",
+            f"{last.best:.4g}; guessing gives {last.guess:.4g}"
+            + (f"; {penalty} shrinks the leaves" if penalty else ""),
+            fixes=(2,) if penalty else (0, 1),
             count=last.number + 1,
             mode="eval",
             evidence={

@@ -26,6 +26,9 @@ def unscaled_weights(
     seen: int = threshold(10, unit="rows of the class in an evaluation", source="chosen by hand"),
     share: float = threshold(0.01, unit="of the training rows", source="chosen by hand"),
     rows: int = threshold(500, unit="training rows", source="chosen by hand"),
+    excess: float = threshold(
+        20.0, unit="times the weight of all other rows", source="chosen by hand"
+    ),
 ) -> list[Found]:
     """The metric or the class weights ignore a rare class.
 
@@ -43,7 +46,8 @@ def unscaled_weights(
         metrics are error rates, and neither rows nor classes are weighted. Also when it has less
         than `rare` of the rows and the final model finds less than `recall` of its rows in an
         evaluation (with at least `seen` of them), and when `scale_pos_weight` is below 1 although
-        the positive class is that rare.
+        the positive class is that rare. Also when `scale_pos_weight` gives the positive class more
+        than `excess` times the weight of all other rows.
 
     Stays quiet:
         When a ranking metric (`auc`, `aucpr`, `ndcg`) or a loss (`logloss`) is evaluated, too, and
@@ -86,6 +90,7 @@ def unscaled_weights(
         rarest = min(present, key=lambda label: present[label])
         part = present[rarest] / sum(present.values())
         words = _ignored(one, table, rarest, recall, seen) if part < rare else ""
+        words = words or _excess(one, present, excess)
         unweighted = part < share and not table.weighted
         if not words and unweighted and all(sort in ERROR_RATES for sort in kinds):
             words = f"no weights are set, and the metric is {', '.join(one.began.metrics)}"
@@ -106,6 +111,20 @@ def unscaled_weights(
         )
 
     return judge_each(window, judge)
+
+
+def _excess(one: Boosted, present: dict[int, int], excess: float) -> str:
+    """Describe a `scale_pos_weight` that drowns the negative class; "" without one."""
+    weight = float(one.began.parameters.get("scale_pos_weight") or 1)
+    if set(present) != {0, 1}:
+        return ""
+    times = weight * present[1] / present[0]
+    if times <= excess:
+        return ""
+    return (
+        f"but scale_pos_weight is {weight:g}, so class 1 counts {times:.3g} times as much as class "
+        f"0; {present[0] / present[1]:.3g} balances them"
+    )
 
 
 def _ignored(one: Boosted, table: TableSeen, rarest: int, recall: float, rows: int) -> str:

@@ -157,6 +157,7 @@ def _table(data: lightgbm.Dataset) -> Table:
         names=names,
         labels=data.get_label,
         weighted=data.get_weight() is not None,
+        weights=data.get_weight,
         categorical=_categorical(data, names),
     )
 

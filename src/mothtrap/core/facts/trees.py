@@ -111,7 +111,8 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     whole numbers, otherwise None; `value_counts` contains the number of rows of at most 20 values,
     in ascending order; `label_nearest` is the smallest distance of a label from 0. If labels are
     ranges, `reversed_bounds` is the number of rows whose lower bound is above the upper bound.
-    `weighted`: rows or classes have weights.
+    `weighted`: rows or classes have weights; `class_weights` are the mean weights of the rows of
+    each class, empty if unknown.
     """
 
     fit: str
@@ -131,6 +132,7 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     label_nearest: float | None = None
     reversed_bounds: int = 0
     weighted: bool = False
+    class_weights: tuple[float, ...] = ()
     location: str | None = None
 
 
