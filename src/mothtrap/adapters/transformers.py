@@ -171,6 +171,7 @@ class TransformersHandle(TrainerHandle):
                 processes=int(args.world_size),
                 epochs=count(args.num_train_epochs) if args.max_steps <= 0 else None,
                 steps=count(args.max_steps),
+                batches=_batches(one, args),
                 replaces_nonfinite=bool(args.logging_nan_inf_filter),
                 location=frames.user_location(),
             )
@@ -250,6 +251,16 @@ SPEEDS: Final = ("runtime", "_per_second", "model_preparation_time")
 """Ends of the names of the other numbers that it returns."""
 ITEMS = "num_items_in_batch"
 """The argument by which the Trainer passes the number of items to a loss."""
+
+
+def _batches(one: Any, args: Any) -> int | None:
+    """Return the number of batches in a pass over the training data; None if unknown."""
+    try:
+        rows = len(one.train_dataset)
+    except TypeError:
+        return None
+    size = int(args.per_device_train_batch_size) * max(1, int(args.world_size))
+    return count(-(-rows // size))
 
 
 def _number(value: Any) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.estimators import PredictionsCompared
+from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
@@ -15,6 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import Evaluated, evaluated, settled, trend
 from mothtrap.rules._losses import has_players
+from mothtrap.rules.too_few_passes import has_stood_still
 
 
 @frozen
@@ -70,6 +71,7 @@ class LabelsUnrelated(Rule):
     title = "labels unrelated to the inputs"
     needs = (
         *any_of(Need(facts=(Evaluation,)), Need(facts=(PredictionsCompared,))),
+        Need(facts=(EstimatorFitted,), optional=True),
         Need(facts=(NormAverages,), scalars=("loss",), optional=True),
     )
     explains = ("memorized_rows", "overfit", "overtraining", "too_few_passes", "class_imbalance")
@@ -145,7 +147,10 @@ class LabelsUnrelated(Rule):
     def _of_estimators(self, window: Window, compared: list[PredictionsCompared]) -> list[Finding]:
         """Check the predictions that a script makes for rows on which it did not train."""
         related = {one.fit for one in compared if not self._is_random(one) and not one.trained}
+        still = {one.fit for one in window.seen(EstimatorFitted) if has_stood_still(one)}
         for one in compared:
+            if one.fit in still:  # the model has not learned at all (EST951)
+                continue
             if one.trained or one.fit in related or one.estimator.startswith("Dummy"):
                 continue
             if one.relation is None:  # constant predictions (EST952)
@@ -157,8 +162,7 @@ class LabelsUnrelated(Rule):
                     step=one.step,
                     message=(
                         f"the predictions of {one.estimator} for {one.rows} evaluation rows are "
-                        f"unrelated to their labels: {_name(one)} is {one.relation:.2g}, as in a "
-                        "random order"
+                        f"{self._relation(one)} their labels: {_name(one)} is {one.relation:.2g}"
                     ),
                     evidence={
                         "value": one.relation,
@@ -170,6 +174,11 @@ class LabelsUnrelated(Rule):
                 )
             ]
         return []
+
+    def _relation(self, one: PredictionsCompared) -> str:
+        if one.relation is not None and one.relation < -self.noise * one.chance:
+            return "the reverse of"
+        return "no better than a random order for"
 
     def _is_random(self, one: PredictionsCompared) -> bool:
         return one.relation is None or one.relation <= self.noise * one.chance

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from mothtrap.adapters.lightning import watched_metrics
+from mothtrap.adapters.lightning import left_out, watched_metrics
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings, TrainingPhase
@@ -110,6 +110,9 @@ class LightningHandle(TrainerHandle):
                 processes=int(trainer.world_size),
                 epochs=count(trainer.max_epochs),
                 steps=count(trainer.max_steps),
+                batches=count(trainer.num_training_batches),
+                leaves_out=left_out.setting(trainer),
+                share=left_out.share(trainer),
                 location=frames.user_location(),
             )
         )

@@ -144,6 +144,7 @@ def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
         "rows": len(gradient_R),
         "against": against,
         "hessians_below": float((hessian_R <= 0).mean()),
+        "hessian_sum": float(hessian_R[np.isfinite(hessian_R)].sum()),
         "nonfinite": int((~np.isfinite(gradient_R)).sum() + (~np.isfinite(hessian_R)).sum()),
         **_newton_steps(gradient_R, hessian_R),
     }
