@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mothtrap.core.adapters import Handle, Job
@@ -47,6 +48,15 @@ def losses(process: Process, mode: Mode = Mode.TRAIN, name: str = "loss") -> lis
         for scalar in record.scalars
         if scalar.name == name
     ]
+
+
+def shuffled(rows: int = 60) -> tuple[Any, Any]:
+    """Return a frame of pandas, and labels with the same row names in another order."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    x = pandas.DataFrame(rng.normal(size=(rows, 5)), columns=list("abcde"))
+    x = x.sample(frac=1, random_state=0)
+    return x, (x["a"] > 0).astype(int).sample(frac=1, random_state=1)
 
 
 LOOKS = ("leaves", "gains", "predictions")

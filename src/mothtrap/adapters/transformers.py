@@ -16,7 +16,7 @@ import numpy as np
 import transformers
 from transformers import trainer, trainer_callback
 
-from mothtrap.core.facts.epochs import EpochMetrics
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.replays import ReplayPlan
@@ -31,7 +31,7 @@ from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 class TransformersHandle(TrainerHandle):
     """Handle for the Hugging Face Trainer."""
 
-    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics)
+    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics, MetricWatched)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that handles all events, and the start of phases."""
@@ -171,7 +171,29 @@ class TransformersHandle(TrainerHandle):
                 processes=int(args.world_size),
                 epochs=count(args.num_train_epochs) if args.max_steps <= 0 else None,
                 steps=count(args.max_steps),
+                batches=_batches(one, args),
                 replaces_nonfinite=bool(args.logging_nan_inf_filter),
+                location=frames.user_location(),
+            )
+        )
+
+        self._report_watched(one, args)
+
+    def _report_watched(self, one: Any, args: Any) -> None:
+        """Report the metric by which the best weights are chosen."""
+        monitor = args.metric_for_best_model
+        if not args.load_best_model_at_end or not isinstance(monitor, str):
+            return
+        self.job.fact(
+            MetricWatched(
+                step=self.job.now.step,
+                fit=f"train of {type(one).__name__}",
+                callback=type(one).__name__,
+                monitor=monitor,
+                metric=monitor.removeprefix(HELD_OUT),
+                direction="max" if args.greater_is_better else "min",
+                held_out=True,
+                restores=True,
                 location=frames.user_location(),
             )
         )
@@ -229,6 +251,16 @@ SPEEDS: Final = ("runtime", "_per_second", "model_preparation_time")
 """Ends of the names of the other numbers that it returns."""
 ITEMS = "num_items_in_batch"
 """The argument by which the Trainer passes the number of items to a loss."""
+
+
+def _batches(one: Any, args: Any) -> int | None:
+    """Return the number of batches in a pass over the training data; None if unknown."""
+    try:
+        rows = len(one.train_dataset)
+    except TypeError:
+        return None
+    size = int(args.per_device_train_batch_size) * max(1, int(args.world_size))
+    return count(-(-rows // size))
 
 
 def _number(value: Any) -> float | None:
@@ -304,7 +336,7 @@ ADAPTER: Final = AdapterSpec(
     handle=TransformersHandle,
     requires="transformers>=4.46",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics}),
+    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics, MetricWatched}),
     watched=(transformers.PreTrainedModel,),
     refines="torch",
     steps="base",

@@ -42,6 +42,14 @@ LATEST = 5
 """Number of evaluations whose median is the current loss, because single evaluations are noisy."""
 
 
+PENALTIES = {
+    **dict.fromkeys(("reg_lambda", "lambda_l2", "reg_alpha", "lambda_l1"), 1.0),
+    "l2_leaf_reg": 3.0,
+    "l2_regularization": 1.0,
+}
+"""Penalties that shrink the leaves, with usual values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Boosted:
     """One training run: its settings, evaluations on held-out data, tables, and trees."""
@@ -103,6 +111,23 @@ def with_evaluation(one: Boosted) -> Evaluated:
     if one.judged is None:
         raise NotEnoughData("no finite evaluation loss was recorded")
     return one.judged
+
+
+def penalty_of(began: BoostingBegan) -> str:
+    """Return a penalty more than 100 times its usual value, as `name=value`; "" without one."""
+    for name, usual in PENALTIES.items():
+        value = number_of(began, name)
+        if value > 100 * usual:
+            return f"{name}={value:g}"
+    return ""
+
+
+def number_of(began: BoostingBegan, name: str) -> float:
+    """Return a parameter as a number; 0 if it is none."""
+    try:
+        return float(began.parameters.get(name, "").strip("[]") or 0)
+    except ValueError:
+        return 0.0
 
 
 def rounds_since_best(one: Boosted, judged: Evaluated) -> tuple[int, int]:

@@ -32,6 +32,9 @@ chosen by hand."""
         *("stopped_too_late", "overfit", "overtraining", "loss_diverging"),
         *("loss_not_decreasing", "loss_oscillating", "loss_spike", "leaf_explosion"),
         "nothing_learned",
+        "constant_prediction",
+        "labels_unrelated",
+        "tree_not_growing",
     ),
     passes=True,
 )

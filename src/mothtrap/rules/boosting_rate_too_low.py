@@ -11,13 +11,24 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of, penalty_of
+
+SQUARED = ("reg_lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization")
+"""Penalties that are added to the sum of the hessians of a leaf, at most one per row."""
 
 
 @rule(
     "TRE910",
     needs=[Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED],
-    explains=("loss_not_decreasing", "class_imbalance", "unscaled_weights", "nothing_learned"),
+    explains=(
+        "loss_not_decreasing",
+        "class_imbalance",
+        "unscaled_weights",
+        "nothing_learned",
+        "constant_prediction",
+        "labels_unrelated",
+        "tree_not_growing",
+    ),
 )
 def boosting_rate_too_low(
     window: Window,
@@ -25,6 +36,11 @@ def boosting_rate_too_low(
     rounds: int = threshold(20, unit="rounds", source="chosen by hand"),
     reach: float = threshold(
         1.5, unit="rate times rounds", source=("chosen by hand: at 1.5, 22 % of the error remains")
+    ),
+    certain: float = threshold(
+        0.05,
+        unit="rate times rounds",
+        source="chosen by hand: at 0.05, 95 % of the error remains, whatever the loss is",
     ),
     still: float = threshold(
         0.3, unit="of the decrease of the loss in the first quarter", source="chosen by hand"
@@ -43,16 +59,20 @@ def boosting_rate_too_low(
     Fires:
         Warning at the end of training with at least `rounds` rounds when rate times rounds is
         below `reach` and the loss still fell in the last quarter by more than `still` of its fall
-        in the first quarter. The evaluation loss is used, or the training loss if there is none.
-        A note with fewer rounds.
+        in the first quarter. Also with a larger product if a penalty on leaves is more than 100
+        times its usual value. Without a loss, and after early stopping, when the product is below
+        `certain`, also if a penalty is the reason. The evaluation loss is used, or the training
+        loss if there is none. A note with fewer rounds.
 
     Stays quiet:
-        While training runs. After early stopping. Without a loss. If the library chooses the
-        rate.
+        While training runs. If the library chooses the rate. With a larger product, after early
+        stopping and without a loss.
 
     What to do:
         - Raise the learning rate (0.05 to 0.3), or use more rounds with early stopping, so that
           rate times rounds is at least 3.
+        - Lower the penalty on leaves: `reg_lambda=1` (XGBoost, LightGBM), `l2_leaf_reg=3`
+          (CatBoost).
 
     Example:
         xgboost.train({"eta": 0.001}, train, 100, evals=evals)
@@ -70,8 +90,15 @@ def boosting_rate_too_low(
         if ended is None:
             raise NotEnoughData("training has not ended")
         reached = began.learning_rate * ended.rounds
+        if not began.rounds_before and ended.rounds >= rounds:
+            words = _hardly_moves(one, reached, certain)
+            if words:
+                evidence = {"value": reached, "limit": certain, "fit": began.fit}
+                fixes = (1,) if penalty_of(began) else (0,)
+                return Found.of([began, ended], words, count=1, evidence=evidence, fixes=fixes)
         stopped = began.stops_after is not None and ended.rounds < began.rounds_asked
-        if stopped or reached >= reach or began.rounds_before:
+        penalty = penalty_of(began) if reached >= reach else ""
+        if stopped or began.rounds_before or (reached >= reach and not penalty):
             return None
         name, curve = _curve(one)
         quarter = max(1, len(curve) // 4)
@@ -84,7 +111,13 @@ def boosting_rate_too_low(
             [began, ended],
             f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
             f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
-            f"{curve[-1]:.4g} (rate times rounds is {reached:.3g}, limit {reach:g})",
+            f"{curve[-1]:.4g} "
+            + (
+                f"because {penalty} shrinks the leaves"
+                if penalty
+                else f"(rate times rounds is {reached:.3g}, limit {reach:g})"
+            ),
+            fixes=(1,) if penalty else (0,),
             severity="warning" if ended.rounds >= rounds else "info",
             count=1,
             evidence={
@@ -97,6 +130,22 @@ def boosting_rate_too_low(
         )
 
     return judge_each(window, judge)
+
+
+def _hardly_moves(one: Boosted, reached: float, certain: float) -> str:
+    """Describe training whose predictions cannot have moved; "" if they can."""
+    began, table = one.began, one.tables.get("")
+    penalty = max((number_of(began, name) for name in SQUARED), default=0.0)
+    rows = table.rows if table is not None else 0
+    kept = rows / (rows + penalty) if rows else 1.0
+    if reached * kept >= certain:
+        return ""
+    asked = one.ended.rounds if one.ended is not None else 0
+    words = f"{asked} rounds with a learning rate of {began.learning_rate:.3g} close only "
+    words += f"{reached * kept:.2g} of the gap between the first predictions and the labels"
+    return (
+        f"{words}, because {penalty_of(began)} shrinks the leaves" if reached >= certain else words
+    )
 
 
 def _curve(one: Boosted) -> tuple[str, Floats]:

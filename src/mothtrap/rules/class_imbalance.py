@@ -6,6 +6,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.findings import Finding, Severity
@@ -32,6 +33,13 @@ from mothtrap.rules._loss_calls import (
 )
 from mothtrap.rules._losses import has_players
 
+OF_ESTIMATORS = (
+    'Weight the rare class: `class_weight="balanced"`, or `sample_weight` of `fit`.',
+    "Score with `average_precision_score`, `balanced_accuracy_score` or `f1_score`, not with the "
+    "accuracy.",
+)
+FOUND_ROWS, FOUND = 10, 0.3
+"""Rows of a rare class in an evaluation, and the share that a model should find; by hand."""
 ALL = 0.995
 """Minimum share for which the message says "all"."""
 
@@ -86,7 +94,7 @@ class ClassImbalance(Rule):
     needs = (
         *any_of(Need(facts=(LossCall,)), Need(facts=(TableSeen,))),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(LoaderBegan,), optional=True),
+        Need(facts=(LoaderBegan, EstimatorFitted, PredictionsCompared), optional=True),
     )
     explains = (
         "stuck_at_chance",
@@ -146,20 +154,23 @@ class ClassImbalance(Rule):
             raise NotApplicable("no model is a classifier")
         if max(table.rows for table in labelled) < self.samples:
             raise NotEnoughData(f"no table has {self.samples} labels")
+        fits = {one.fit for one in window.seen(EstimatorFitted)}
         for table in labelled:
             counts = {label: n for label, n in enumerate(table.label_counts or ()) if n}
             most, rarest = (of(counts, key=lambda label: counts[label]) for of in (max, min))
             ratio = counts[most] / counts[rarest]
             if table.rows < self.samples or ratio <= self.threshold_imbalance:
                 continue
+            missed = _missed(window, table.fit, rarest) if table.fit in fits else "unknown"
             return [
                 self.finding(
                     window,
-                    severity=Severity.INFO if table.weighted else Severity.WARNING,
+                    severity=Severity.INFO if table.weighted or not missed else Severity.WARNING,
                     step=table.step,
                     message=(
                         f"class {most} has {ratio:.0f}x the rows of class {rarest} "
                         f"({counts[most]} to {counts[rarest]})"
+                        + (missed if table.fit in fits else "")
                         + ("; rows or classes are weighted" if table.weighted else "")
                     ),
                     evidence={
@@ -170,7 +181,9 @@ class ClassImbalance(Rule):
                         "labels": table.rows,
                     },
                     location=table.location,
-                    fixes=(
+                    fixes=OF_ESTIMATORS
+                    if table.fit in fits
+                    else (
                         f"Weight the rare class: `scale_pos_weight={ratio:.0f}`, or a weight per "
                         "row.",
                         'Evaluate with a ranking metric: `eval_metric="aucpr"`.',
@@ -256,3 +269,14 @@ class ClassImbalance(Rule):
 
 def _share_in_words(share: float) -> str:
     return "all examples" if share >= ALL else f"{share:.0%} of the examples"
+
+
+def _missed(window: Window, fit: str, rarest: int) -> str:
+    """Describe how few rows of a rare class an estimator finds; "" if it finds enough."""
+    for one in window.seen(PredictionsCompared):
+        if one.fit != fit or one.trained or rarest >= len(one.label_counts):
+            continue
+        held, right = one.label_counts[rarest], one.right[rarest]
+        if held >= FOUND_ROWS and right < FOUND * held:
+            return f", and {right} of its {held} evaluation rows are found"
+    return ""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.found import Found
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Window
+from mothtrap.core.window import Floats, Window
 from mothtrap.rules._evaluations import trend
 from mothtrap.rules._loss_calls import by_place, class_calls, label_counts
 
@@ -18,8 +22,8 @@ from mothtrap.rules._loss_calls import by_place, class_calls, label_counts
 @rule(
     "DAT515",
     title="inverted class weights",
-    needs=[Need(facts=(LossCall,))],
-    explains=("class_imbalance", "stuck_at_chance", "constant_output"),
+    needs=[*any_of(Need(facts=(LossCall,)), Need(facts=(TableSeen,)))],
+    explains=("class_imbalance", "stuck_at_chance", "constant_output", "constant_prediction"),
 )
 def class_weights_inverted(
     window: Window,
@@ -37,7 +41,8 @@ def class_weights_inverted(
     """The loss gives the rare class a lower weight than the frequent class.
 
     What it detects:
-        Class weights that grow with the number of labels of the class.
+        Class weights that grow with the number of labels of the class. For tables, also the mean
+        weight of the rows of each class.
 
     Why it matters:
         Class weights should make up for rare classes. If they are swapped, or proportional to the
@@ -67,6 +72,13 @@ def class_weights_inverted(
     References:
         King, Zeng 2001, Logistic regression in rare events data, Political Analysis 9(2)
     """
+    tables = [one for one in window.seen(TableSeen) if not one.site and one.class_weights]
+    if tables:
+        judged = (
+            _judge(_of_table(one), samples, rarer, weight_share, swapped, correlation)
+            for one in tables
+        )
+        return next((found for found in judged if found is not None), None)
     calls = [call for call in class_calls(window) if call.targets is not None]
     weighted = [call for call in calls if call.targets and call.targets.class_weights]
     if not weighted:
@@ -75,41 +87,76 @@ def class_weights_inverted(
         raise NotApplicable("no loss has class weights")
     seen = 0
     for same in by_place(weighted):
-        counts_K = label_counts(same)
-        seen = max(seen, int(counts_K.sum()))
-        targets = same[-1].targets
-        told_K = np.array(targets.class_weights if targets else ())
-        if counts_K.sum() < samples or len(told_K) > len(counts_K):
-            continue
-        weight_K = np.append(told_K, np.ones(len(counts_K) - len(told_K)))
-        weighed = np.flatnonzero((counts_K > 0) & (weight_K > 0))
-        if len(weighed) < 2:
-            continue
-        rare, most = (int(weighed[of(counts_K[weighed])]) for of in (np.argmin, np.argmax))
-        if counts_K[rare] * rarer > counts_K[most]:
-            continue
-        if weight_K[rare] >= weight_share * weight_K[most]:
-            continue
-        many = len(weighed) > 2
-        by_count = weighed[np.argsort(counts_K[weighed])]
-        if many and trend(weight_K[by_count]) < correlation:
-            continue
-        times = (weight_K[rare] / weight_K[most]) / (counts_K[rare] / counts_K[most])
-        sure = many or 1 / swapped <= times <= swapped
-        return Found.of(
-            same,
-            f"class {rare} is rare ({counts_K[rare]:.0f} of {counts_K.sum():.0f} labels) and has "
-            f"weight {weight_K[rare]:.3g}, while class {most} ({counts_K[most]:.0f} labels) has "
-            f"weight {weight_K[most]:.3g}",
-            severity="warning" if sure else "info",
-            evidence={
-                "value": float(weight_K[rare] / weight_K[most]),
-                "limit": weight_share,
-                "rarest": rare,
-                "most_frequent": most,
-                "labels": int(counts_K.sum()),
-            },
-        )
+        given = _of_calls(same)
+        seen = max(seen, int(given.counts_K.sum()))
+        found = _judge(given, samples, rarer, weight_share, swapped, correlation)
+        if found is not None:
+            return found
     if seen < samples:
         raise NotEnoughData(f"needs {samples} labels, saw {seen}")
     return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Weighted:
+    """Counts and weights of classes, and the facts that have them."""
+
+    counts_K: Floats
+    weight_K: Floats
+    facts: Sequence[LossCall] | TableSeen
+    extra: int = 0
+
+
+def _of_calls(same: list[LossCall]) -> _Weighted:
+    counts_K, targets = label_counts(same), same[-1].targets
+    told_K = np.array(targets.class_weights if targets else ())
+    more = np.ones(max(0, len(counts_K) - len(told_K)))
+    return _Weighted(counts_K, np.append(told_K, more), same, max(0, len(told_K) - len(counts_K)))
+
+
+def _of_table(one: TableSeen) -> _Weighted:
+    counts_K = np.array(one.label_counts or (), np.float64)
+    return _Weighted(counts_K, np.array(one.class_weights), one)
+
+
+def _judge(
+    given: _Weighted,
+    samples: int,
+    rarer: float,
+    weight_share: float,
+    swapped: float,
+    correlation: float,
+) -> Found | None:
+    """Return the finding about the weights of one loss or table."""
+    counts_K, weight_K = given.counts_K, given.weight_K
+    if counts_K.sum() < samples or given.extra or len(weight_K) != len(counts_K):
+        return None
+    weighed = np.flatnonzero((counts_K > 0) & (weight_K > 0))
+    if len(weighed) < 2:
+        return None
+    rare, most = (int(weighed[of(counts_K[weighed])]) for of in (np.argmin, np.argmax))
+    if counts_K[rare] * rarer > counts_K[most]:
+        return None
+    if weight_K[rare] >= weight_share * weight_K[most]:
+        return None
+    many = len(weighed) > 2
+    by_count = weighed[np.argsort(counts_K[weighed])]
+    if many and trend(weight_K[by_count]) < correlation:
+        return None
+    times = (weight_K[rare] / weight_K[most]) / (counts_K[rare] / counts_K[most])
+    table = isinstance(given.facts, TableSeen)
+    sure = many or table or 1 / swapped <= times <= swapped
+    return Found.of(
+        given.facts,
+        f"class {rare} is rare ({counts_K[rare]:.0f} of {counts_K.sum():.0f} labels) and has "
+        f"weight {weight_K[rare]:.3g}, while class {most} ({counts_K[most]:.0f} labels) has "
+        f"weight {weight_K[most]:.3g}",
+        severity="warning" if sure else "info",
+        evidence={
+            "value": float(weight_K[rare] / weight_K[most]),
+            "limit": weight_share,
+            "rarest": rare,
+            "most_frequent": most,
+            "labels": int(counts_K.sum()),
+        },
+    )

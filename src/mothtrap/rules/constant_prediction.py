@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
@@ -11,7 +11,11 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@rule("EST952", needs=[Need(facts=(EstimatorFitted,))], explains=("too_few_passes",))
+@rule(
+    "EST952",
+    needs=[Need(facts=(EstimatorFitted,)), Need(facts=(PredictionsCompared,), optional=True)],
+    explains=("too_few_passes", "labels_unrelated", "class_imbalance"),
+)
 def constant_prediction(
     window: Window,
     *,
@@ -25,24 +29,25 @@ def constant_prediction(
     """A fitted estimator predicts the same value for every row.
 
     What it detects:
-        A classifier that predicts one class for all training rows, or a regressor whose
-        predictions hardly differ.
+        A classifier that predicts one class for all training rows, or for all rows that the
+        script predicts, or a regressor whose predictions hardly differ.
 
     Why it matters:
         Its accuracy equals the share of the most frequent class, which can look good. Usual causes
         are dead units, a strong penalty, a high learning rate, or unscaled columns.
 
     Fires:
-        Warning when `share` of the training rows are predicted as one class although at least
-        `others` of the labels belong to other classes. Warning when numeric predictions have less
-        than `spread` of the standard deviation of the labels.
+        Warning when `share` of the rows are predicted as one class although at least `others` of
+        the labels belong to other classes. Warning when numeric predictions have less than
+        `spread` of the standard deviation of the labels.
 
     Stays quiet:
         With fewer than `rows` rows, or if nearly all labels are one class.
 
     What to do:
         - Scale the columns: `make_pipeline(StandardScaler(), model)`.
-        - Lower the penalty (`alpha`) and the learning rate (`learning_rate_init`, `eta0`).
+        - Weaken the regularization (lower `alpha`, raise `C`, lower `min_samples_leaf`), and lower
+          the learning rate (`learning_rate_init`, `eta0`).
         - Weight a rare class: `class_weight="balanced"` of `SGDClassifier`.
 
     Example:
@@ -54,37 +59,49 @@ def constant_prediction(
         http://yann.lecun.com/exdb/publis/pdf/lecun-98b.pdf
     """
     latest = window.latest(EstimatorFitted, by="fit", steps=0)
-    judged = [one for one in latest if one.judged >= rows]
+    judged: list[EstimatorFitted | PredictionsCompared] = [
+        one for one in latest if one.judged >= rows
+    ]
+    judged += [one for one in window.seen(PredictionsCompared, steps=0) if one.rows >= rows]
     if not judged:
         raise NotEnoughData(f"no finished fit has predictions for {rows} rows")
     for one in judged:
         words = _one_class(one, share, others) or _one_value(one, spread)
         if words:
             return Found.of(
-                one, f"{one.estimator} {words}", evidence={"rows": one.judged, "fit": one.fit}
+                one, f"{one.estimator} {words}", evidence={"rows": _rows(one), "fit": one.fit}
             )
     return None
 
 
-def _one_class(one: EstimatorFitted, share: float, others: float) -> str:
+def _rows(one: EstimatorFitted | PredictionsCompared) -> int:
+    return one.judged if isinstance(one, EstimatorFitted) else one.rows
+
+
+def _kind(one: EstimatorFitted | PredictionsCompared) -> str:
+    trained = isinstance(one, EstimatorFitted) or one.trained
+    return f"{_rows(one)} {'training' if trained else 'evaluation'} rows"
+
+
+def _one_class(one: EstimatorFitted | PredictionsCompared, share: float, others: float) -> str:
     if not (one.predicted_counts and one.label_counts):
         return ""
     top, labels = max(one.predicted_counts), sum(one.label_counts)
     wrong = 1 - max(one.label_counts) / labels if labels else 0.0
-    if top < share * one.judged or wrong < others:
+    if top < share * _rows(one) or wrong < others:
         return ""
     return (
-        f"predicts class {one.predicted_counts.index(top)} for all {one.judged} training rows, "
+        f"predicts class {one.predicted_counts.index(top)} for all {_kind(one)}, "
         f"although {wrong:.0%} of them belong to other classes"
     )
 
 
-def _one_value(one: EstimatorFitted, spread: float) -> str:
+def _one_value(one: EstimatorFitted | PredictionsCompared, spread: float) -> str:
     if one.predicted_std is None or not one.label_std:
         return ""
     if one.predicted_std >= spread * one.label_std:
         return ""
     return (
-        f"predicts nearly the same value for all {one.judged} training rows: standard deviation "
+        f"predicts nearly the same value for all {_kind(one)}: standard deviation "
         f"{one.predicted_std:.2g}, labels {one.label_std:.2g}"
     )

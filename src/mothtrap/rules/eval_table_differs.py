@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer
+from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer, TableSeen
 from mothtrap.core.found import Found
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+LABELS_FAR, LABEL_ROWS = 3.0, 100
+"""Distance of the mean labels in standard deviations, and rows of both tables; chosen by hand."""
 
 
 @rule(
     "TRE916",
     title="evaluation table differs",
-    needs=[Need(facts=(BoostingBegan, TablesDiffer)), OF_BOOSTED],
+    needs=[
+        *any_of(
+            Need(facts=(BoostingBegan, TableSeen)), Need(facts=(EstimatorFitted, TablesDiffer))
+        ),
+        OF_BOOSTED,
+    ],
     explains=(
         "train_eval_shift",
         "overfit",
@@ -24,6 +33,7 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
         "labels_unrelated",
         "leaf_explosion",
         "boosting_rate_too_high",
+        "constant_prediction",
     ),
 )
 def eval_table_differs(window: Window) -> list[Found]:
@@ -34,14 +44,15 @@ def eval_table_differs(window: Window) -> list[Found]:
         a different order, or that are constant.
 
     Why it matters:
-        Trees split by value. If the evaluation table is scaled, encoded or ordered differently,
-        rows reach the wrong leaves, and the score measures the preprocessing, not the model.
+        A model is fitted to the values of each column. If the evaluation table is scaled, encoded
+        or ordered differently, the score measures the preprocessing, not the model.
 
     Fires:
         Warning when the mean of a column is more than 3 training standard deviations away, or its
         spread differs by a factor of ten. Warning when at least two columns are each distributed
         like a different training column. Warning when a column that varies in training is
-        constant.
+        constant. Warning when the mean label of a regression is more than 3 training standard
+        deviations away.
 
     Stays quiet:
         For row numbers, for tables with fewer than 100 rows, and for smaller drift.
@@ -50,6 +61,8 @@ def eval_table_differs(window: Window) -> list[Found]:
         - Preprocess both tables with the same function, fitted on the training rows: `Pipeline`,
           `ColumnTransformer`.
         - Select columns by name and in one order: `valid[train.columns]`.
+        - Transform the labels of both tables, such as with `np.log1p`, and undo it after the
+          prediction.
 
     Example:
         train, valid = scaler.fit_transform(train), valid
@@ -63,6 +76,11 @@ def eval_table_differs(window: Window) -> list[Found]:
         if not one.held_out:
             raise NotApplicable("no evals were passed")
         for site in one.held_out:
+            labels = _labels(one.tables.get(""), one.tables.get(site))
+            if labels:
+                evidence = {"site": site, "fit": one.began.fit}
+                words = f"the labels of {site} {labels}"
+                return Found.of(one.began, words, mode="eval", evidence=evidence, fixes=(2,))
             seen = one.differences.get(site)
             if seen is not None:
                 columns, words = _words(seen)
@@ -80,7 +98,45 @@ def eval_table_differs(window: Window) -> list[Found]:
                 )
         return None
 
-    return judge_each(window, judge)
+    estimators = {one.fit: one for one in window.seen(EstimatorFitted)}
+    for seen in window.seen(TablesDiffer):
+        if seen.fit in estimators:
+            return [_of_estimator(estimators[seen.fit], seen)]
+    if any(window.seen(BoostingBegan)):
+        return judge_each(window, judge)
+    return []
+
+
+def _labels(train: TableSeen | None, other: TableSeen | None) -> str:
+    """Describe evaluation labels on another scale; "" if they are on the same."""
+    if train is None or other is None or train.label_counts is not None:
+        return ""
+    if train.label_mean is None or other.label_mean is None or not train.label_std:
+        return ""
+    far = abs(other.label_mean - train.label_mean) / train.label_std
+    if far <= LABELS_FAR or min(train.rows, other.rows) < LABEL_ROWS:
+        return ""
+    return (
+        f"have a mean of {other.label_mean:.4g}, {far:.3g} standard deviations from the mean of "
+        f"the training labels, {train.label_mean:.4g}"
+    )
+
+
+def _of_estimator(one: EstimatorFitted, seen: TablesDiffer) -> Found:
+    columns, words = _words(seen)
+    return Found.of(
+        seen,
+        f"of {seen.columns} columns that {one.estimator} gets in {seen.site}, {words}",
+        layers=columns[:1],
+        mode="eval",
+        evidence={
+            "value": len(columns),
+            "site": seen.site,
+            "columns": ", ".join(columns),
+            "fit": one.fit,
+        },
+        location=one.location,
+    )
 
 
 def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:

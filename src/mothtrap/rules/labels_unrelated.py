@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import Evaluated, evaluated, settled, trend
 from mothtrap.rules._losses import has_players
+from mothtrap.rules.too_few_passes import has_stood_still
 
 
 @frozen
@@ -36,7 +38,9 @@ class LabelsUnrelated(Rule):
         when the two losses drift apart: the training loss falls to `crept_share` or less, and
         since its best value, at least `evaluations` evaluations ago, the evaluation loss rises
         by at least `lost_share` of the fall of the training loss, both with a rank correlation
-        with time of at least `drift`.
+        with time of at least `drift`. For an estimator of scikit-learn, warning when its
+        predictions of at least `predicted_rows` other rows agree with the labels no more than a
+        random order would, within `noise` of the agreement that is rare by chance.
 
     Stays quiet:
         If any evaluation was better than guessing, as at the start of overfitting. For losses
@@ -66,10 +70,11 @@ class LabelsUnrelated(Rule):
     code = "DAT511"
     title = "labels unrelated to the inputs"
     needs = (
-        Need(facts=(Evaluation,)),
+        *any_of(Need(facts=(Evaluation,)), Need(facts=(PredictionsCompared,))),
+        Need(facts=(EstimatorFitted,), optional=True),
         Need(facts=(NormAverages,), scalars=("loss",), optional=True),
     )
-    explains = ("memorized_rows", "overfit", "overtraining")
+    explains = ("memorized_rows", "overfit", "overtraining", "too_few_passes", "class_imbalance")
     passes = True
 
     evaluations: int = threshold(5, unit="evaluations", source="chosen by hand")
@@ -98,9 +103,20 @@ class LabelsUnrelated(Rule):
     lost_share: float = threshold(
         0.1, unit="of the fall of the training loss", source="chosen by hand"
     )
+    predicted_rows: int = threshold(100, unit="rows", source="chosen by hand")
+    noise: float = threshold(
+        0.65,
+        unit="of the relation that chance exceeds once in 1,000 times",
+        source="two of 3.1 standard errors",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check every call site whose best guess is known."""
+        compared = [
+            one for one in window.seen(PredictionsCompared) if one.rows >= self.predicted_rows
+        ]
+        if compared:
+            return self._of_estimators(window, compared)
         every = evaluated(window)
         if has_players(window):
             raise NotApplicable("several losses compete with each other")
@@ -127,6 +143,45 @@ class LabelsUnrelated(Rule):
         if len(reasons) == len(known):
             raise reasons[-1]
         return [finding for finding in found if finding][:1]
+
+    def _of_estimators(self, window: Window, compared: list[PredictionsCompared]) -> list[Finding]:
+        """Check the predictions that a script makes for rows on which it did not train."""
+        related = {one.fit for one in compared if not self._is_random(one) and not one.trained}
+        still = {one.fit for one in window.seen(EstimatorFitted) if has_stood_still(one)}
+        for one in compared:
+            if one.fit in still:  # the model has not learned at all (EST951)
+                continue
+            if one.trained or one.fit in related or one.estimator.startswith("Dummy"):
+                continue
+            if one.relation is None:  # constant predictions (EST952)
+                continue
+            return [
+                self.finding(
+                    window,
+                    severity=Severity.WARNING,
+                    step=one.step,
+                    message=(
+                        f"the predictions of {one.estimator} for {one.rows} evaluation rows are "
+                        f"{self._relation(one)} their labels: {_name(one)} is {one.relation:.2g}"
+                    ),
+                    evidence={
+                        "value": one.relation,
+                        "limit": self.noise * one.chance,
+                        "rows": one.rows,
+                        "site": one.site,
+                    },
+                    location=one.location,
+                )
+            ]
+        return []
+
+    def _relation(self, one: PredictionsCompared) -> str:
+        if one.relation is not None and one.relation < -self.noise * one.chance:
+            return "the reverse of"
+        return "no better than a random order for"
+
+    def _is_random(self, one: PredictionsCompared) -> bool:
+        return one.relation is None or one.relation <= self.noise * one.chance
 
     def _judge(self, window: Window, one: Evaluated, counting: Evaluated) -> Finding | None:
         guess = float(one.last.guess or 0.0)
@@ -186,3 +241,7 @@ class LabelsUnrelated(Rule):
             and trend(since_E) <= -self.drift
             and trend(lost_E) >= self.drift
         )
+
+
+def _name(one: PredictionsCompared) -> str:
+    return "Cohen's kappa" if one.label_counts else "the correlation"

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
-from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.facts.trees import BoostingBegan, ScoresSeen
 from mothtrap.core.found import Found
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import trend
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluation
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, penalty_of, with_evaluation
+
+FEW, NOISE = 20, 2.0
+"""Rows of each class, and standard errors of the area under the curve; chosen by hand."""
 
 
 @rule(
     "TRE918",
-    needs=[Need(facts=(BoostingBegan, Evaluation)), OF_BOOSTED],
+    needs=[
+        *any_of(Need(facts=(BoostingBegan, Evaluation)), Need(facts=(BoostingBegan, ScoresSeen))),
+        OF_BOOSTED,
+    ],
     explains=(
         "overfit",
         "overtraining",
@@ -49,7 +57,9 @@ def nothing_learned(
 
     Fires:
         Warning when, over at least `rounds` rounds and at least `rows` evaluation rows, the best
-        evaluation loss stayed above `share` of the loss from guessing.
+        evaluation loss stayed above `share` of the loss from guessing. If no loss is evaluated:
+        warning when, at the end, the predictions for two classes rank the rows of an evaluation
+        like a random order does.
 
     Stays quiet:
         When the loss from guessing is not known (ranking, weights, custom metrics). Trees of one
@@ -60,6 +70,8 @@ def nothing_learned(
         - Look at some rows: does each label belong to its columns? Shuffle and sort labels and
           columns together.
         - Check that the same code prepares training and evaluation rows.
+        - Lower the penalty on leaves: `reg_lambda=1` (XGBoost, LightGBM), `l2_leaf_reg=3`
+          (CatBoost).
 
     Example:
         rng.shuffle(y)                                  # and not x
@@ -70,6 +82,8 @@ def nothing_learned(
     """
 
     def judge(one: Boosted) -> Found | None:
+        if one.judged is None and one.held_out:
+            return _by_ranking(one, rows, rounds)
         judged = with_evaluation(one)
         last = judged.last
         if not last.guess:
@@ -82,12 +96,15 @@ def nothing_learned(
         falls = trend(judged.value_E) < -falling  # slowly, but it learns
         if last.best <= share * last.guess or not grows or small or falls:
             return None
+        penalty = penalty_of(one.began)
         if table is not None and table.weighted:
             raise NotApplicable("rows or classes are weighted")
         return Found.of(
             [one.began, last],
             f"in {last.number + 1} rounds {last.operation} of {last.site} was never below "
-            f"{last.best:.4g}; guessing gives {last.guess:.4g}",
+            f"{last.best:.4g}; guessing gives {last.guess:.4g}"
+            + (f"; {penalty} shrinks the leaves" if penalty else ""),
+            fixes=(2,) if penalty else (0, 1),
             count=last.number + 1,
             mode="eval",
             evidence={
@@ -100,3 +117,26 @@ def nothing_learned(
         )
 
     return judge_each(window, judge)
+
+
+def _by_ranking(one: Boosted, rows: int, rounds: int) -> Found | None:
+    """Check the area under the ROC curve at the end of training."""
+    for site in one.held_out:
+        seen = one.scores.get(site)
+        if seen is None or not seen.last or seen.auc is None or len(seen.confusion) != 2:
+            continue
+        negative, positive = map(sum, seen.confusion)
+        if one.rounds < rounds or seen.rows < rows or min(negative, positive) < FEW:
+            raise NotEnoughData(f"needs {rounds} rounds and {rows} rows")
+        spread = math.sqrt((seen.rows + 1) / (12 * negative * positive))
+        if seen.auc > 0.5 + NOISE * spread:
+            return None
+        return Found.of(
+            [one.began, seen],
+            f"after {one.rounds} rounds, the area under the ROC curve of {site} is {seen.auc:.3g}; "
+            "a random order gives 0.5",
+            mode="eval",
+            evidence={"value": seen.auc, "limit": 0.5 + NOISE * spread, "fit": one.began.fit},
+            fixes=(0, 1),
+        )
+    raise NotEnoughData("no evaluation loss, and no ranking of two classes, was recorded")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
 from mothtrap.core.found import Found
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -14,7 +15,10 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @rule(
     "TRE907",
-    needs=[Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED],
+    needs=[
+        *any_of(Need(facts=(BoostingBegan, TableSeen)), Need(facts=(EstimatorFitted, TableSeen))),
+        OF_BOOSTED,
+    ],
     explains=("metric_mismatch", "stopped_too_late", "overfit", "boosting_rate_too_low"),
 )
 def objective_mismatch(
@@ -104,7 +108,29 @@ def objective_mismatch(
             },
         )
 
-    return judge_each(window, judge)
+    if any(window.seen(BoostingBegan)):
+        return judge_each(window, judge)
+    return _of_estimators(window, rows, levels, even)
+
+
+def _of_estimators(window: Window, rows: int, levels: int, even: float) -> list[Found]:
+    """Check the labels of regressions of scikit-learn."""
+    tables = {one.fit: one for one in window.seen(TableSeen) if not one.site}
+    for one in window.seen(EstimatorFitted):
+        table = tables.get(one.fit)
+        if table is None or one.task != "regression" or table.rows < rows:
+            continue
+        words = _numbers_that_are_classes(table, levels, even)
+        if words:
+            return [
+                Found.of(
+                    one,
+                    f"{one.estimator} is a regression, but {words}",
+                    evidence={"values": table.label_distinct, "rows": table.rows, "fit": one.fit},
+                    fixes=(3, 4),
+                )
+            ]
+    return []
 
 
 def _reversed(began: BoostingBegan, table: TableSeen) -> Found:

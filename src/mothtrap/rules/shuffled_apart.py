@@ -22,21 +22,27 @@ def shuffled_apart(window: Window) -> Found | None:
 
     What it detects:
         A pipeline that shuffles inputs and labels separately, each in its own order, or only one of
-        the two, and pairs them afterwards.
+        the two, and pairs them afterwards. A table of pandas whose labels have the same row names
+        in another order.
 
     Why it matters:
         No label belongs to its input. The loss stays at the level of guessing, or the model
         memorizes the rows and does not generalize.
 
     Fires:
-        Error when `fit` gets a pipeline that pairs inputs and labels after shuffling.
+        Error when `fit` gets a pipeline that pairs inputs and labels after shuffling. Error when
+        more than half of the row names of a table are also those of its labels, but fewer than
+        half of them are in the same place.
 
     Stays quiet:
         Both shuffled with the same buffer and the same seed. Pairs that are not input and label:
-        two images, two mixed datasets.
+        two images, two mixed datasets. Tables whose rows were numbered anew, because their names
+        say nothing about the order.
 
     What to do:
-        - Pair first, then shuffle: `tf.data.Dataset.zip((inputs, labels)).shuffle(n)`.
+        - Keras: Pair first, then shuffle: `tf.data.Dataset.zip((inputs, labels)).shuffle(n)`.
+        - XGBoost, LightGBM, CatBoost, scikit-learn: Split and shuffle both in one call:
+          `train_test_split(x, y)`, or put the labels into the order of the rows: `y.loc[x.index]`.
 
     Example:
         tf.data.Dataset.zip((images.shuffle(n), labels.shuffle(n)))

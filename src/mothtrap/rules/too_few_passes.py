@@ -10,6 +10,9 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+STILL, CURVE = 0.98, 5
+"""Share of the first loss that remains if nothing was learned, and passes; chosen by hand."""
+
 
 @rule("EST951", needs=[Need(facts=(EstimatorFitted,))])
 def too_few_passes(
@@ -30,7 +33,8 @@ def too_few_passes(
 
     Fires:
         Warning when all passes are used up and the training loss fell by more than `falling` in the
-        last `late` passes; info when it hardly fell, or when no loss is known.
+        last `late` passes; info when it hardly fell, or when no loss is known. Warning when a
+        network stops although its training loss has hardly fallen since the first pass.
 
     Stays quiet:
         Fits that stopped on their own. `partial_fit`, where the script decides. `tol=None`.
@@ -40,6 +44,7 @@ def too_few_passes(
         - Scale the columns first: `make_pipeline(StandardScaler(), model)`. Unscaled columns slow
           down convergence.
         - Raise `learning_rate_init` if the loss falls slowly and smoothly.
+        - Raise `learning_rate_init` (0.001 for Adam) if the loss does not fall at all.
 
     Example:
         MLPClassifier(max_iter=20).fit(x, y)
@@ -54,6 +59,15 @@ def too_few_passes(
     if not any(one.max_iterations for one in seen):
         raise NotApplicable("no estimator makes several passes over its rows")
     for one in seen:
+        if has_stood_still(one):
+            return Found.of(
+                one,
+                f"{one.estimator} stopped after {one.iterations} passes, and its training loss "
+                f"hardly changed: {one.loss_curve[0]:.4g} at first, {one.loss_curve[-1]:.4g} at "
+                "the end",
+                evidence={"passes": one.iterations, "fit": one.fit},
+                fixes=(3,),
+            )
         if one.exhausted:
             curve = one.loss_curve
             back = min(late, len(curve) // 2)
@@ -71,3 +85,10 @@ def too_few_passes(
                 },
             )
     return None
+
+
+def has_stood_still(one: EstimatorFitted) -> bool:
+    """Return whether a network stopped although its training loss hardly fell."""
+    curve = one.loss_curve
+    whole = len(curve) == one.iterations >= CURVE
+    return one.call == "fit" and whole and not one.exhausted and curve[-1] > STILL * curve[0] > 0

@@ -10,7 +10,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of
 
 LIMITS = {
     "min_child_weight": 1.0,
@@ -27,6 +27,9 @@ LIMITS = {
 }
 """Parameters that prevent splits, with the libraries' defaults."""
 
+SAMPLED, EXTREME, HESSIANS = 40, 1e-4, 2.0
+"""Rows of a sample, distance of a probability from 0 or 1, and sum of the hessians, below which no
+split is possible with usual settings; chosen by hand."""
 SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
 
 
@@ -43,6 +46,7 @@ SAME_LABELS = "Check how the labels are read, converted and split: they must dif
         "nothing_learned",
         "loss_unchanged",
         "evaluation_unchanged",
+        "constant_prediction",
     ),
 )
 def tree_not_growing(
@@ -75,6 +79,9 @@ def tree_not_growing(
         - scikit-learn: Lower the requirements for a split: `min_samples_leaf`,
           `min_impurity_decrease`.
         - Check the scale of labels and weights: these limits are absolute.
+        - Train each tree on more rows: `subsample=0.8` (`bagging_fraction` in LightGBM).
+        - Leave out `base_score`: the library starts with the share of the positive class.
+        - Return the gradients and hessians of each row, not divided by the number of rows.
 
     Example:
         xgboost.train({"min_child_weight": 1000}, table_of_500_rows)
@@ -100,7 +107,7 @@ def tree_not_growing(
         why = "no split is allowed, or no split improves the loss"
         if table is not None and same:
             why = f"all labels of the training data are {table.label_min:g}"
-        elif limits := _limits(one):
+        elif limits := _limits(one, since.rows):
             why = f"{why} and {limits}"
         return Found.of(
             [since, grown[-1]],
@@ -108,7 +115,7 @@ def tree_not_growing(
             f"{why}",
             severity=severity,
             count=sum(tree.leaves <= 1 for tree in grown),
-            fixes=(SAME_LABELS,) if same else None,
+            fixes=(SAME_LABELS,) if same else _fixes(one, since.rows),
             evidence={"round": since.round, "rows": since.rows, "fit": one.began.fit},
             location=one.began.location,
         )
@@ -116,8 +123,36 @@ def tree_not_growing(
     return judge_each(window, judge)
 
 
-def _limits(one: Boosted) -> str:
-    found = []
+def _fixes(one: Boosted, rows: int) -> tuple[int, ...]:
+    """Return the numbers of the fixes for the cause that is known."""
+    if _few_rows(one, rows):
+        return (4,)
+    if _start(one):
+        return (5,)
+    return (6, 3) if one.gradients is not None else (0, 1, 2, 3)
+
+
+def _few_rows(one: Boosted, rows: int) -> str:
+    """Describe a sample of rows that is too small for a split; "" if it is not."""
+    for name in ("subsample", "bagging_fraction"):
+        share = number_of(one.began, name)
+        if 0 < share * rows < SAMPLED:
+            return f"{name} {share:g}, which leaves {share * rows:.0f} rows for each tree"
+    return ""
+
+
+def _start(one: Boosted) -> str:
+    """Describe a first prediction of two classes that leaves no gradient; "" without one."""
+    base = number_of(one.began, "base_score")
+    extreme = base > 1 - EXTREME or 0 < base < EXTREME
+    return f"base_score {base:g}" if extreme and one.began.task == "two_classes" else ""
+
+
+def _limits(one: Boosted, rows: int) -> str:
+    found = [each for each in (_few_rows(one, rows), _start(one)) if each]
+    seen = one.gradients
+    if seen is not None and seen.hessian_sum is not None and 0 < seen.hessian_sum < HESSIANS:
+        found.append(f"hessians of the custom objective whose sum is {seen.hessian_sum:.2g}")
     for name, usual in LIMITS.items():
         try:
             value = float(one.began.parameters.get(name, "0"))

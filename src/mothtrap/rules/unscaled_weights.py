@@ -10,7 +10,11 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of
+
+MINORITY, SWAPPED = 0.4, 3.0
+"""Share of a class that should not count less, and the factor by which its weight may differ from
+the inverse of the weight that balances the classes; chosen by hand."""
 
 
 @rule(
@@ -26,6 +30,9 @@ def unscaled_weights(
     seen: int = threshold(10, unit="rows of the class in an evaluation", source="chosen by hand"),
     share: float = threshold(0.01, unit="of the training rows", source="chosen by hand"),
     rows: int = threshold(500, unit="training rows", source="chosen by hand"),
+    excess: float = threshold(
+        20.0, unit="times the weight of all other rows", source="chosen by hand"
+    ),
 ) -> list[Found]:
     """The metric or the class weights ignore a rare class.
 
@@ -43,7 +50,9 @@ def unscaled_weights(
         metrics are error rates, and neither rows nor classes are weighted. Also when it has less
         than `rare` of the rows and the final model finds less than `recall` of its rows in an
         evaluation (with at least `seen` of them), and when `scale_pos_weight` is below 1 although
-        the positive class is that rare.
+        the positive class is that rare. Also when `scale_pos_weight` gives the positive class more
+        than `excess` times the weight of all other rows, or is the inverse of the weight that
+        balances the classes.
 
     Stays quiet:
         When a ranking metric (`auc`, `aucpr`, `ndcg`) or a loss (`logloss`) is evaluated, too, and
@@ -86,6 +95,8 @@ def unscaled_weights(
         rarest = min(present, key=lambda label: present[label])
         part = present[rarest] / sum(present.values())
         words = _ignored(one, table, rarest, recall, seen) if part < rare else ""
+        words = words or _excess(one, table, present, excess)
+        words = words or _inverted(one, present, part)
         unweighted = part < share and not table.weighted
         if not words and unweighted and all(sort in ERROR_RATES for sort in kinds):
             words = f"no weights are set, and the metric is {', '.join(one.began.metrics)}"
@@ -106,6 +117,47 @@ def unscaled_weights(
         )
 
     return judge_each(window, judge)
+
+
+def _inverted(one: Boosted, present: dict[int, int], part: float) -> str:
+    """Describe a `scale_pos_weight` that is positives by negatives; "" without one."""
+    weight = number_of(one.began, "scale_pos_weight")
+    if set(present) != {0, 1} or part > MINORITY or not 0 < weight < 1:
+        return ""
+    balance = present[0] / present[1]
+    if balance < 1 or not 1 / SWAPPED <= weight * balance <= SWAPPED:
+        return ""
+    return (
+        f"but scale_pos_weight is {weight:.3g}, so the rarer class counts even less; "
+        f"{balance:.3g}, negatives by positives, balances them"
+    )
+
+
+def _excess(one: Boosted, table: TableSeen, present: dict[int, int], excess: float) -> str:
+    """Describe weights of classes that drown the other class; "" without them."""
+    if set(present) != {0, 1}:
+        return ""
+    weight = number_of(one.began, "scale_pos_weight") or 1.0
+    by_class = table.class_weights if len(table.class_weights) == 2 else (1.0, 1.0)
+    if min(by_class) <= 0:
+        return ""
+    times = weight * by_class[1] * present[1] / (by_class[0] * present[0])
+    if times < 1 / excess and by_class[0] > excess * by_class[1]:
+        return (
+            f"but the weights are {by_class[0]:.3g} for class 0 and {by_class[1]:.3g} for class 1, "
+            f"so class 0 counts {1 / times:.3g} times as much"
+        )
+    if times <= excess:
+        return ""
+    if weight == 1:
+        return (
+            f"but the weights are {by_class[0]:.3g} for class 0 and {by_class[1]:.3g} for class 1, "
+            f"so class 1 counts {times:.3g} times as much"
+        )
+    return (
+        f"but scale_pos_weight is {weight:g}, so class 1 counts {times:.3g} times as much as class "
+        f"0; {present[0] / present[1]:.3g} balances them"
+    )
 
 
 def _ignored(one: Boosted, table: TableSeen, rarest: int, recall: float, rows: int) -> str:

@@ -21,6 +21,8 @@ from mothtrap.core.window import Floats, Window
 from mothtrap.rules._loss_calls import class_calls, is_classifier, label_counts
 from mothtrap.rules._losses import has_players
 
+WEIGHTLESS = 1e-6
+"""Weight of a class, as a share of the largest, at which its rows train nothing; by hand."""
 SHOWN = 5
 """Largest number of classes that a message names."""
 FIRST, KEPT = 16, 272
@@ -163,7 +165,10 @@ def _of_tables(tables: Sequence[TableSeen]) -> tuple[Floats, list[_Labels]]:
         for table in tables
         if table.fit == train.fit and table.site and table.label_counts
     ]
-    return np.array(train.label_counts, dtype=np.float64), evaluated
+    counts_K = np.array(train.label_counts, dtype=np.float64)
+    if len(train.class_weights) == len(counts_K):
+        counts_K[np.array(train.class_weights) <= WEIGHTLESS * max(train.class_weights)] = 0.0
+    return counts_K, evaluated
 
 
 def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:

@@ -24,6 +24,9 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
         "overtraining",
         "boosting_rate_too_high",
         "nothing_learned",
+        "tree_not_growing",
+        "boosting_rate_too_low",
+        "boosting_starts_far_off",
     ),
 )
 def wrong_objective_gradient(
@@ -57,6 +60,8 @@ def wrong_objective_gradient(
         - Return the derivative of the loss with respect to the prediction, not its negative:
           prediction minus label for a squared error, `sigmoid(margin) - label` for two classes.
         - Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
+        - Compute the hessian from probabilities: the library passes margins, so call the sigmoid
+          first, `p = 1 / (1 + exp(-margin))`; the hessian is `p * (1 - p)`.
 
     Example:
         def objective(predicted, train): return train.get_label() - predicted, ones
@@ -88,6 +93,7 @@ def wrong_objective_gradient(
             one.began,
             f"the custom objective is wrong in the first round: {words}",
             evidence={"value": value, "limit": limit, "rows": seen.rows, "fit": one.began.fit},
+            fixes=(1, 2) if seen.hessians_below > share and not seen.nonfinite else (0, 1),
         )
 
     return judge_each(window, judge)

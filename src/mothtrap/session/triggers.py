@@ -8,7 +8,10 @@ from mothtrap.core import registry
 
 PACKAGE = "mothtrap.adapters"
 TRIGGERS = {
-    "sklearn": ("sklearn.linear_model", "sklearn.neural_network"),
+    "sklearn": tuple(
+        f"sklearn.{name}"
+        for name in ("linear_model", "neural_network", "neighbors", "tree", "naive_bayes")
+    ),
     "lightning": ("lightning.pytorch", "pytorch_lightning"),
     "transformers": ("transformers.trainer",),
     "tensorboard": ("torch.utils.tensorboard", "tensorboardX"),
@@ -20,7 +23,7 @@ TABLE_TRIGGERS = {
     "sklearn": tuple(
         f"sklearn.{name}"
         for name in (
-            *("model_selection", "ensemble", "tree", "svm", "neighbors", "naive_bayes"),
+            *("model_selection", "ensemble", "svm"),
             *("pipeline", "gaussian_process", "kernel_ridge", "discriminant_analysis"),
         )
     )

@@ -10,6 +10,7 @@ import pytest
 catboost = pytest.importorskip("catboost")
 
 from catboost.core import _CatBoostBase  # noqa: E402
+from tests.adapters.boosted import shuffled  # noqa: E402
 from tests.adapters.catboost.data import X, Y, model_bytes, small  # noqa: E402
 
 from mothtrap.adapters.catboost import ADAPTER  # noqa: E402
@@ -27,7 +28,10 @@ class TestCatBoost(AdapterTests):
         return model_bytes(model)
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train_on_moved_rows]
+        return [self.train_on_moved_rows, self.train_on_shuffled_labels]
+
+    def train_on_shuffled_labels(self) -> None:
+        small(iterations=3).fit(*shuffled())
 
     def train_on_moved_rows(self) -> None:
         rows = np.random.default_rng(0).normal(size=(300, 5))

@@ -9,6 +9,7 @@ import pytest
 
 lightgbm = pytest.importorskip("lightgbm")
 
+from tests.adapters.boosted import shuffled  # noqa: E402
 from tests.adapters.lightgbm.data import PARAMS, X, Y  # noqa: E402
 
 from mothtrap.adapters.lightgbm import ADAPTER  # noqa: E402
@@ -33,7 +34,10 @@ class TestLightGBM(AdapterTests):
         return bytes(booster.model_to_string().encode())
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train, self.train_with_an_own_objective]
+        return [self.train, self.train_with_an_own_objective, self.train_on_shuffled_labels]
+
+    def train_on_shuffled_labels(self) -> None:
+        lightgbm.train(PARAMS, lightgbm.Dataset(*shuffled()), 2)
 
     def train_with_an_own_objective(self) -> None:
         rows = np.random.default_rng(0).normal(size=(300, 5))

@@ -9,11 +9,16 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from sklearn.linear_model import SGDClassifier
+from sklearn import base
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import LinearRegression, SGDClassifier
 from sklearn.linear_model import _stochastic_gradient as linear
 from sklearn.neural_network import MLPClassifier
 from sklearn.neural_network import _multilayer_perceptron as network
 from sklearn.neural_network._stochastic_optimizers import BaseOptimizer
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _param_validation, validation
+from tests.adapters.boosted import shuffled
 
 from mothtrap.adapters.sklearn import ADAPTER
 from mothtrap.adapters.sklearn.callbacks import CallbackSupportMixin
@@ -33,6 +38,9 @@ class TestSklearn(AdapterTests):
         linear.BaseSGDClassifier,
         linear.BaseSGDRegressor,
         BaseOptimizer,
+        base.BaseEstimator,
+        _param_validation,
+        validation,
         *([] if CallbackSupportMixin is None else [CallbackSupportMixin]),
     )
 
@@ -42,7 +50,24 @@ class TestSklearn(AdapterTests):
         return b"".join(weight.tobytes() for weight in model.coefs_ + model.intercepts_)
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train_until_a_score_is_best, self.train_a_linear_model]
+        return [
+            self.train_until_a_score_is_best,
+            self.train_a_linear_model,
+            self.train_trees,
+            self.train_on_shuffled_labels,
+        ]
+
+    def train_trees(self) -> None:
+        scaler = StandardScaler()
+        model = GradientBoostingClassifier(n_estimators=3)
+        model.fit(scaler.fit_transform(X[:200]), Y[:200])
+        scaler.fit(X[200:])
+        model.score(X[200:] * 100, Y[200:])
+
+    def train_on_shuffled_labels(self) -> None:
+        x, y = shuffled()
+        model = LinearRegression().fit(x, y)
+        model.predict(x)
 
     def train_until_a_score_is_best(self) -> None:
         MLPClassifier((8,), max_iter=4, random_state=0, early_stopping=True).fit(X, Y)

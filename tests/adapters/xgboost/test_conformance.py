@@ -9,6 +9,7 @@ import pytest
 
 xgboost = pytest.importorskip("xgboost")
 
+from tests.adapters.boosted import shuffled  # noqa: E402
 from tests.adapters.xgboost.tables import EVALS, PARAMS, TRAIN, VALID  # noqa: E402
 from xgboost.callback import CallbackContainer  # noqa: E402
 
@@ -36,7 +37,14 @@ class TestXGBoost(AdapterTests):
         return bytes(booster.save_raw("json"))
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train_on_new_tables, self.train_with_an_own_objective]
+        return [
+            self.train_on_new_tables,
+            self.train_with_an_own_objective,
+            self.train_on_shuffled_labels,
+        ]
+
+    def train_on_shuffled_labels(self) -> None:
+        xgboost.train(PARAMS, xgboost.DMatrix(*shuffled()), 2)
 
     def train_on_new_tables(self) -> None:
         rows = np.arange(200.0).reshape(40, 5)

@@ -90,3 +90,4 @@ class CatBoostHandle(BoostingHandle):
     ) -> None:
         data = args[0] if args else kwargs.get("data")
         self.job.contain_part("tables", self.samples.made, table, data)
+        self.job.contain_part("order", self.look_at_order, data, args, kwargs)

@@ -66,13 +66,15 @@ class CatModel:
         classes = self._classes
         if classes is not None and label is not None:
             label = np.array([classes.get(str(each), -1) for each in label])
+        weight_R = _weights(pool, label, self._params.get("class_weights"))
         return Table(
             key=pool,
             rows=pool.num_row(),
             columns=pool.num_col(),
             names=[name or str(n) for n, name in enumerate(pool.get_feature_names())],
             labels=lambda: label,
-            weighted=not _is_one(pool.get_weight()),
+            weighted=not _is_one(weight_R),
+            weights=lambda: weight_R,
             categorical=frozenset(pool.get_cat_feature_indices()),
         )
 
@@ -158,6 +160,16 @@ def _classes(pool: catboost.Pool) -> dict[str, int] | None:
     if label.dtype.kind in "fiub":
         return None
     return {text: number for number, text in enumerate(sorted(set(map(str, label.tolist()))))}
+
+
+def _weights(pool: catboost.Pool, label: Any, of_classes: Any) -> npt.NDArray[np.float64]:
+    """Return the weights of the rows, times those of their classes, given by number."""
+    weight_R = np.asarray(pool.get_weight(), np.float64)
+    if not isinstance(of_classes, list | tuple) or label is None:
+        return weight_R
+    number_R = np.unique(np.asarray(label), return_inverse=True)[1].reshape(-1)
+    fits = len(weight_R) == len(number_R) and number_R.max(initial=0) < len(of_classes)
+    return weight_R * np.asarray(of_classes, np.float64)[number_R] if fits else weight_R
 
 
 def _is_one(weights: Any) -> bool:

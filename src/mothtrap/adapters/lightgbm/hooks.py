@@ -179,6 +179,7 @@ class LightGBMHandle(BoostingHandle):
     ) -> None:
         data = args[0] if args else kwargs.get("data")
         self.job.contain_part("tables", self.samples.made, table, data)
+        self.job.contain_part("order", self.look_at_order, data, args, kwargs)
 
     def _updated(self, booster: lightgbm.Booster) -> None:
         """Process a round of a custom loop, whose metrics become known in the next round."""

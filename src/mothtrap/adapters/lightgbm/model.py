@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core import metrics
 from mothtrap.tracing.boosting.models import Floats, Latest, Settings, Table
 
 TASKS: Final = {
@@ -70,6 +71,7 @@ class BoosterModel:
         after = after or int(_number(found, "early_stopping_round")) or None
         own = {"train", self._train_name}
         watched = [row for row in self._rows if row[0] not in own]
+        watched.sort(key=lambda row: not _is_reversed(row))
         stops = watched[0] if after and watched else None
         return Settings(
             objective=objective,
@@ -148,6 +150,12 @@ class BoosterModel:
         return best - 1 if best > 0 else None
 
 
+def _is_reversed(row: Sequence[Any]) -> bool:
+    """Return whether a metric's direction is not the one that its name says."""
+    by_name = metrics.sense_by_name(row[1])
+    return by_name is not None and by_name != bool(row[3])
+
+
 def _table(data: lightgbm.Dataset) -> Table:
     names = data.get_feature_name()
     return Table(
@@ -157,6 +165,7 @@ def _table(data: lightgbm.Dataset) -> Table:
         names=names,
         labels=data.get_label,
         weighted=data.get_weight() is not None,
+        weights=data.get_weight,
         categorical=_categorical(data, names),
     )
 

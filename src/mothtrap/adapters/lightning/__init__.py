@@ -12,6 +12,7 @@ from typing import Final
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.adapters.lightning.hooks import LightningHandle
 from mothtrap.core.adapters import Environment
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import LossNotReturned
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
@@ -40,7 +41,7 @@ ADAPTER: Final = AdapterSpec(
     handle=LightningHandle,
     requires="lightning>=2.2",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {LossNotReturned}),
+    reports=Reports(facts=REPORTS.facts | {LossNotReturned, EpochMetrics, MetricWatched}),
     watched=_is_module,
     refines="torch",
     steps="base",

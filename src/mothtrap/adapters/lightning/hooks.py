@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from mothtrap.adapters.lightning import left_out, watched_metrics
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings, TrainingPhase
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.source import frames
@@ -23,7 +25,7 @@ bad batch.
 class LightningHandle(TrainerHandle):
     """Handle for Lightning."""
 
-    facts = (TrainerSettings, TrainingPhase, LossNotReturned)
+    facts = (TrainerSettings, TrainingPhase, LossNotReturned, EpochMetrics, MetricWatched)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that runs all hooks, and `self.log`."""
@@ -31,6 +33,7 @@ class LightningHandle(TrainerHandle):
         self._names: set[str] = set()
         self._stepped: weakref.ref[Any] | None = None
         self._nothing = 0
+        self._fit: tuple[str, str | None] = ("", None)
         follow_trainers(replacements)
         for root in ROOTS:
             if root in sys.modules:
@@ -107,9 +110,17 @@ class LightningHandle(TrainerHandle):
                 processes=int(trainer.world_size),
                 epochs=count(trainer.max_epochs),
                 steps=count(trainer.max_steps),
+                batches=count(trainer.num_training_batches),
+                leaves_out=left_out.setting(trainer),
+                share=left_out.share(trainer),
                 location=frames.user_location(),
             )
         )
+        place = frames.user_location()
+        self._fit = f"fit of {type(module).__name__} at {place}", place
+        about = {"step": self.job.now.step, "fit": self._fit[0], "place": place}
+        for one in watched_metrics.watched(trainer, **about):
+            self.job.fact(one)
         self.enter("train", int(trainer.current_epoch))
 
     def trains(self, trainer: Any) -> None:
@@ -127,11 +138,20 @@ class LightningHandle(TrainerHandle):
     def evaluated(self, trainer: Any) -> None:
         """Record the results and the end of an evaluation."""
         if not trainer.sanity_checking:
-            self._take(trainer)
+            found = self._take(trainer)
             if trainer.state.fn == "fit":
+                self._report_epoch(found, int(trainer.current_epoch))
                 self.trains(trainer)
             else:
                 self.leave()
+
+    def _report_epoch(self, found: Mapping[str, Any], number: int) -> None:
+        fit, place = self._fit
+        if found and fit:
+            step = self.job.steps_applied
+            self.job.fact(
+                watched_metrics.epoch(found, step=step, fit=fit, number=number, place=place)
+            )
 
     def predicts(self, _: Any) -> None:
         """Record the start of predictions."""
@@ -145,8 +165,8 @@ class LightningHandle(TrainerHandle):
         """Record the end of the trainer's current phase."""
         self.leave()
 
-    def _take(self, trainer: Any, *, of_epochs: bool = False) -> None:
-        """Record the values logged since the phase began, as reduced by the trainer."""
+    def _take(self, trainer: Any, *, of_epochs: bool = False) -> Mapping[str, Any]:
+        """Record and return the values logged since the phase began, as reduced by the trainer."""
         found = trainer.callback_metrics
         ends = ("_epoch",) if of_epochs else ("", "_epoch", "/dataloader_idx_")
         values = {
@@ -160,6 +180,7 @@ class LightningHandle(TrainerHandle):
         }
         self.job.log(values)
         self._names.clear()
+        return values
 
     def _logged(
         self, module: Any, _: object, args: tuple[Any, ...], kwargs: dict[str, Any], __: object

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Final
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
+from mothtrap.adapters.sklearn.boosted_fits import OF_ROUNDS
 from mothtrap.adapters.sklearn.callbacks import WATCHED
-from mothtrap.adapters.sklearn.hooks import OF_EVALUATIONS, OF_FITS, SklearnHandle
+from mothtrap.adapters.sklearn.hooks import (
+    OF_EVALUATIONS,
+    OF_FITS,
+    OF_PREDICTIONS,
+    SklearnHandle,
+)
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.adapter_parts import CheckParts
@@ -38,7 +44,7 @@ ADAPTER: Final = AdapterSpec(
     reports=Reports(
         kinds=frozenset({"weight", "gradient"}),
         scalars=frozenset({"loss", "lr"}),
-        facts=frozenset({*OF_FITS, *OF_EVALUATIONS}),
+        facts=frozenset({*OF_FITS, *OF_EVALUATIONS, *OF_PREDICTIONS, *OF_ROUNDS}),
         modes=frozenset({Mode.TRAIN, Mode.EVAL}),
     ),
     watched=(MLPClassifier, MLPRegressor, SGDClassifier, SGDRegressor, *WATCHED),

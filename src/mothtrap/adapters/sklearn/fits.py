@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.layers import DataTaken
-from mothtrap.core.facts.trees import ColumnsSeen
-from mothtrap.tracing.boosting import columns
+from mothtrap.core.facts.trees import ColumnsSeen, TableSeen
+from mothtrap.tracing.boosting import columns, tables
+from mothtrap.tracing.boosting.models import Table
 from mothtrap.tracing.boosting.samples import sample_of
 from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.source import frames
@@ -123,6 +124,32 @@ def names(estimator: Any, x: Any) -> list[str]:
     return [str(name) for name in found] or [f"x{number}" for number in range(x.shape[1])]
 
 
+def table_seen(fit: Fit, estimator: Any, x: Any, y: Any, *, step: int, classes: bool) -> TableSeen:
+    """Describe the labels of a training table."""
+    label_R = np.asarray(y)
+    weight = getattr(estimator, "class_weight", None)
+    by_class = weight if isinstance(weight, dict) and classes else {}
+    weight_R = (
+        np.array([by_class.get(each, 1.0) for each in label_R.tolist()]) if by_class else None
+    )
+    if classes or label_R.dtype.kind not in "fiub":
+        label_R = np.unique(label_R, return_inverse=True)[1].reshape(-1)
+    number_R = label_R.astype(np.float64)
+    table = Table(key=None, rows=x.shape[0], columns=x.shape[1], labels=lambda: number_R)
+    if weight_R is not None:
+        table = replace(table, weighted=True, weights=lambda: weight_R)
+    return tables.describe(
+        table,
+        None,
+        step=step,
+        fit=fit.label,
+        site="",
+        classes=classes,
+        scaled=weight is not None,
+        place=fit.location,
+    )
+
+
 def columns_seen(
     fit: Fit, x: Any, y: Any, *, step: int, classes: bool, names: Sequence[str]
 ) -> ColumnsSeen | None:
@@ -175,6 +202,7 @@ def fitted(
         if output is not None and np.isfinite(output).all():
             more["predicted_std"] = float(output.std(axis=0).max())
     curve = [float(loss) for loss in getattr(estimator, "loss_curve_", losses)][-CURVE:]
+    more["task"] = "regression" if classes is None else "classes"
     most = int(getattr(estimator, "max_iter", 0) or 0)
     passes = int(np.max(getattr(estimator, "n_iter_", 0)))
     unbounded = getattr(estimator, "tol", 0.0) is None  # this number of passes was requested

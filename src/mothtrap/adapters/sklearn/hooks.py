@@ -14,19 +14,30 @@ from sklearn.neural_network._stochastic_optimizers import AdamOptimizer, BaseOpt
 
 from mothtrap.adapters.sklearn import callbacks, fits
 from mothtrap.adapters.sklearn.fits import Fit
+from mothtrap.adapters.sklearn.whole_fits import WholeFits
 from mothtrap.core.adapters import Job, Losses
-from mothtrap.core.facts.estimators import EstimatorFitted
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.estimators import (
+    EstimatorFitted,
+    PredictionsCompared,
+    TransformRefitted,
+)
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.losses import LossSeries
-from mothtrap.core.facts.trees import ColumnsSeen
+from mothtrap.core.facts.pipelines import ShuffledApart
+from mothtrap.core.facts.trees import ColumnsSeen, TablesDiffer, TableSeen
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.boosting.handle import Function
 from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
-OF_FITS: Final = (LossSeries, DataTaken, ColumnsSeen, EstimatorFitted)
+OF_FITS: Final = (LossSeries, DataTaken, ColumnsSeen, EstimatorFitted, TableSeen)
 OF_EVALUATIONS: Final = (EvaluationMetrics,)
+OF_PREDICTIONS: Final = (
+    *(RowsShared, TablesDiffer, PredictionsCompared, TransformRefitted),
+    ShuffledApart,
+)
 MAX_LOOKS: Final = 4
 NETWORK: Final = network.BaseMultilayerPerceptron
 LINEAR: Final = (linear.BaseSGDClassifier, linear.BaseSGDRegressor)
@@ -54,6 +65,7 @@ class SklearnHandle(BaseHandle):
 
     Attributes:
         closed: number of steps so far.
+        labels: label of the latest fit of each estimator.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
@@ -61,6 +73,8 @@ class SklearnHandle(BaseHandle):
         self._partial: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._made = 0
         self.closed = 0
+        self.labels: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._whole = WholeFits(self, (NETWORK, *LINEAR, *callbacks.WATCHED))
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
@@ -72,6 +86,11 @@ class SklearnHandle(BaseHandle):
         for kind in LINEAR:
             replacements.replace(kind, "_partial_fit", self._around_linear_fit)
         callbacks.install(self, replacements)
+        self._whole.install(replacements)
+
+    def end(self) -> None:
+        """Report the last fit, and predictions of training rows only."""
+        self._whole.end()
 
     def watches(self, target: object) -> bool:
         """Return whether an estimator is observed, or fitted within an observed one."""
@@ -136,6 +155,7 @@ class SklearnHandle(BaseHandle):
             fit = fits.begin(estimator, call, self._made)
             if call == "partial_fit":
                 self._partial[estimator] = fit
+            self.labels[estimator] = fit.label
         fit.calls += 1
         return fit
 
@@ -164,6 +184,9 @@ class SklearnHandle(BaseHandle):
 
     def _report_columns(self, fit: Fit, estimator: Any, x: Any, y: Any) -> None:
         classes = getattr(estimator, "classes_", None) is not None
+        if np.ndim(y) == 1 and estimator not in self._partial:
+            table = fits.table_seen(fit, estimator, x, y, step=self.job.now.step, classes=classes)
+            self.job.fact(table)
         seen = fits.columns_seen(
             fit, x, y, step=self.job.now.step, classes=classes, names=fits.names(estimator, x)
         )
@@ -263,6 +286,7 @@ class SklearnHandle(BaseHandle):
         fit.steps += 1
         self.closed += 1
         self.job.stood_ready(OF_FITS)
+        self.job.stood_ready(OF_PREDICTIONS)
         self.job.step(losses)
 
     def take_linear(self, fit: Fit, estimator: Any) -> None:

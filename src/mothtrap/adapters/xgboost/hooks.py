@@ -136,6 +136,7 @@ class XGBoostHandle(BoostingHandle):
         missing = kwargs.get("missing")
         missing = float(missing) if isinstance(missing, int | float) else float("nan")
         self.job.contain_part("tables", lambda: self.samples.made(table, data, missing=missing))
+        self.job.contain_part("order", self.look_at_order, data, args, kwargs)
 
     def _round_closed(
         self, container: CallbackContainer, model: Any, epoch: int, dtrain: Any, evals: Any

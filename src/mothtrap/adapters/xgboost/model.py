@@ -163,6 +163,7 @@ def _table(data: xgboost.DMatrix) -> Table:
         labels=data.get_label,
         bounds=lambda: (data.get_float_info(LOWER), data.get_float_info(UPPER)),
         weighted=data.get_weight().size > 0,
+        weights=data.get_weight,
         missing_share=1.0 - data.num_nonmissing() / (rows * columns) if rows * columns else None,
         categorical=frozenset(n for n, kind in enumerate(data.feature_types or ()) if kind == "c"),
     )

@@ -14,6 +14,7 @@ class EstimatorFitted(Fact, frozen=True, kw_only=True, tag=True):
     number of rows of each class, and `predicted_counts` the number of predictions of each class
     among `judged` rows. For numbers both are empty, and `label_std` and `predicted_std` are the
     standard deviations. `loss_curve` contains the training loss of at most the last 50 passes.
+    `task` is `classes`, `regression`, or "" if unknown.
     """
 
     fit: str
@@ -30,4 +31,44 @@ class EstimatorFitted(Fact, frozen=True, kw_only=True, tag=True):
     label_std: float | None = None
     predicted_std: float | None = None
     loss_curve: tuple[float, ...] = ()
+    task: str = ""
+    location: str | None = None
+
+
+class PredictionsCompared(Fact, frozen=True, kw_only=True, tag=True):
+    """A script compared the predictions of a fitted estimator with labels.
+
+    `fit` is the label of the fit, and `site` the line that predicts. `trained`: the rows are the
+    training rows themselves. For classes, `label_counts` and `predicted_counts` contain the number
+    of rows of each class, `right` the correct ones among them, and `relation` is Cohen's kappa.
+    For numbers, `label_std` and `predicted_std` are standard deviations, and `relation` is the
+    correlation. `chance` is the relation that unrelated predictions exceed once in 1,000 times.
+    """
+
+    fit: str
+    estimator: str
+    site: str
+    rows: int
+    trained: bool = False
+    relation: float | None = None
+    chance: float = 0.0
+    label_counts: tuple[int, ...] = ()
+    predicted_counts: tuple[int, ...] = ()
+    right: tuple[int, ...] = ()
+    label_std: float | None = None
+    predicted_std: float | None = None
+    location: str | None = None
+
+
+class TransformRefitted(Fact, frozen=True, kw_only=True, tag=True):
+    """A preprocessing step was fitted once to the training rows, and again to evaluation rows.
+
+    `transform` is its class. `location` is the line of the second fit, and `fit_location` the line
+    of the first.
+    """
+
+    transform: str
+    train_rows: int
+    eval_rows: int
+    fit_location: str | None = None
     location: str | None = None

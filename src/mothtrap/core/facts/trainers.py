@@ -14,7 +14,9 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     trainer's terms. Training ends after `epochs` or `steps`; None = no such limit.
     `replaces_nonfinite`: in the loss that it logs, NaN is replaced with a mean of other steps.
     `divides_by_all`: it divides each loss by `accumulates`, even if the rest of an epoch has fewer
-    batches.
+    batches. `batches` is the number of batches in an epoch; None = unknown. `leaves_out` is a
+    setting, as the script writes it, that leaves out a part of the training batches, and `share`
+    the part that remains; None = unknown.
     """
 
     trainer: str
@@ -29,6 +31,9 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     steps: int | None = None
     replaces_nonfinite: bool = False
     divides_by_all: bool = False
+    batches: int | None = None
+    leaves_out: str = ""
+    share: float | None = None
     location: str | None = None
 
 

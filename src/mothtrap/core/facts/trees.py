@@ -111,7 +111,8 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     whole numbers, otherwise None; `value_counts` contains the number of rows of at most 20 values,
     in ascending order; `label_nearest` is the smallest distance of a label from 0. If labels are
     ranges, `reversed_bounds` is the number of rows whose lower bound is above the upper bound.
-    `weighted`: rows or classes have weights.
+    `weighted`: rows or classes have weights; `class_weights` are the mean weights of the rows of
+    each class, empty if unknown.
     """
 
     fit: str
@@ -131,6 +132,7 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     label_nearest: float | None = None
     reversed_bounds: int = 0
     weighted: bool = False
+    class_weights: tuple[float, ...] = ()
     location: str | None = None
 
 
@@ -179,7 +181,8 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
 
     `against` is the correlation of gradients with labels. For a loss it is negative, because
     predictions below the label have to increase. `hessians_below` is the share of hessians that are
-    not above 0; `nonfinite` counts gradients and hessians. A Newton step moves a row by its
+    not above 0; `nonfinite` counts gradients and hessians; `hessian_sum` is the sum of the finite
+    hessians. A Newton step moves a row by its
     gradient divided by its hessian: `shift` is the median of these steps, `shift_spread` half of
     the distance between their 16th and 84th percentile, and `one_sided` the share with the more
     frequent sign. None for several outputs, or if a hessian is not above 0.
@@ -190,6 +193,7 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
     against: float | None = None
     hessians_below: float = 0.0
     nonfinite: int = 0
+    hessian_sum: float | None = None
     shift: float | None = None
     shift_spread: float | None = None
     one_sided: float | None = None

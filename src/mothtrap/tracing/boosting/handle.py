@@ -14,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.adapters import Job
+from mothtrap.core.facts.pipelines import ShuffledApart
 from mothtrap.statistics.products import correlation
 from mothtrap.tracing.boosting.models import Latest, Model
 from mothtrap.tracing.boosting.rounds import Rounds
 from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.describe import row_order
 from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.source import frames
 
 Function = Callable[..., Any]
 Floats = npt.NDArray[np.float64]
@@ -101,6 +104,19 @@ class BoostingHandle(BaseHandle):
         """Call `act(self, result, args, kwargs)` after a method of the library."""
         self.replacements.around(owner, name, None, lambda *seen: act(*seen[:-1]))
 
+    def look_at_order(self, data: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Report labels that belong to other rows than those of a new table.
+
+        Args:
+            data: rows of the table.
+            args: arguments of its constructor; the second one is the labels.
+            kwargs: the same by name.
+        """
+        label = args[1] if len(args) > 1 else kwargs.get("label")
+        if row_order.is_apart(data, label):
+            place = frames.user_location()
+            self.job.fact(ShuffledApart(step=self.job.now.step, location=place))
+
     def look_at_gradients(self, owner: object, gradient: Any, hessian: Any, label: Any) -> None:
         """Report the result of a user's objective."""
         self.job.contain_part(
@@ -128,6 +144,7 @@ def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
         "rows": len(gradient_R),
         "against": against,
         "hessians_below": float((hessian_R <= 0).mean()),
+        "hessian_sum": float(hessian_R[np.isfinite(hessian_R)].sum()),
         "nonfinite": int((~np.isfinite(gradient_R)).sum() + (~np.isfinite(hessian_R)).sum()),
         **_newton_steps(gradient_R, hessian_R),
     }

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mothtrap.core import metrics
 
 Floats = npt.NDArray[np.float64]
+MAX_CLASSES = 1000
 Latest = Mapping[str, Mapping[str, float]]
 """The latest value of each metric, by name of the data and of the metric."""
 
@@ -28,6 +29,7 @@ class Table:
         labels: returns the labels of all rows; None = unknown.
         bounds: returns the lower and the upper bounds of all labels, if the labels are ranges.
         weighted: rows have weights.
+        weights: returns the weights of all rows; None = unknown.
         missing_share: share of cells without a value; None = unknown.
         categorical: numbers of the categorical columns.
     """
@@ -39,6 +41,7 @@ class Table:
     labels: Callable[[], Any] = lambda: None
     bounds: Callable[[], tuple[Any, Any]] = lambda: ((), ())
     weighted: bool = False
+    weights: Callable[[], Any] = lambda: None
     missing_share: float | None = None
     categorical: frozenset[int] = frozenset()
 
@@ -51,6 +54,18 @@ class Table:
         if label_R.ndim != 1 or label_R.dtype.kind not in "fiub":
             return None
         return label_R.astype(np.float64)
+
+    def class_weights(self) -> tuple[float, ...]:
+        """Return the mean weight of the rows of each class 0, 1 ...; empty if unknown."""
+        given, label_R = self.weights(), self.label()
+        weight_R = np.asarray(given if given is not None else (), np.float64)
+        if label_R is None or weight_R.shape != label_R.shape or not len(label_R):
+            return ()
+        if not np.isfinite(label_R).all() or label_R.min() < 0 or label_R.max() >= MAX_CLASSES:
+            return ()
+        number_R = label_R.astype(np.int64)
+        count_K = np.maximum(np.bincount(number_R), 1)
+        return tuple((np.bincount(number_R, weights=weight_R) / count_K).tolist())
 
     def reversed_bounds(self) -> int:
         """Return the number of rows whose lower bound is above the upper bound."""

@@ -14,6 +14,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.pipelines import ShuffledApart
 from mothtrap.core.facts.trees import (
     BoostingBegan,
     BoostingEnded,
@@ -48,7 +49,10 @@ the end.
 NO_EVALS: Final = "no evals were passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
 NO_HELD_OUT: Final = "no evals: only the training data were evaluated"
-OF_EACH_ROUND: Final[Facts] = (BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen)
+OF_EACH_ROUND: Final[Facts] = (
+    *(BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen),
+    ShuffledApart,
+)
 OF_TREES: Final[Facts] = (TreesGrown, FeatureGains, FeatureImportance)
 OF_LOSSES: Final[Facts] = (LossSeries,)
 OF_EVALS: Final[Facts] = (Evaluation, EvaluationMetrics, RowsShared, TablesDiffer, ScoresSeen)

@@ -87,6 +87,7 @@ def describe(
         label_nearest=float(np.abs(finite_R).min()) if known else None,
         reversed_bounds=table.reversed_bounds(),
         weighted=scaled or table.weighted,
+        class_weights=table.class_weights() if classes and whole and table.weighted else (),
         location=place or None,
     )
 

@@ -1,0 +1,160 @@
+"""Facts about the tables of fits that the library makes in one call, and about their results.
+
+Shape suffixes: R = rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import structs
+
+from mothtrap.adapters.sklearn import fits
+from mothtrap.adapters.sklearn.boosted_fits import is_one_of
+from mothtrap.adapters.sklearn.fits import Fit
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
+from mothtrap.core.facts.trees import TableSeen
+from mothtrap.tracing.boosting import columns, tables
+from mothtrap.tracing.boosting.samples import Sample
+
+BY_DISTANCE: Final = frozenset({"SVC", "SVR", "NuSVC", "NuSVR", "NeighborsBase"})
+"""Estimators that compare rows by their distance, so that the scale of a column is its weight."""
+BY_ITERATIONS: Final = ("sklearn.linear_model", "sklearn.svm")
+"""Modules whose `max_iter` limits a solver; elsewhere it is a number of trees."""
+
+
+def of_fit(
+    fit: Fit,
+    estimator: Any,
+    x: Any,
+    label_R: npt.NDArray[Any],
+    sample: Sample | None,
+    names: Sequence[str],
+    classes: list[Any] | None,
+) -> list[Fact]:
+    """Describe the table of a fit that begins.
+
+    Args:
+        fit: its record.
+        estimator: estimator that is fitted.
+        x: rows.
+        label_R: their labels.
+        sample: sample of the rows.
+        names: names of the columns.
+        classes: the classes in ascending order; None for numbers.
+    """
+    about = {"step": 0, "fit": fit.label}
+    numbers_R = label_R
+    if classes is not None or label_R.dtype.kind not in "fiub":
+        numbers_R = np.unique(label_R, return_inverse=True)[1].reshape(-1)
+    labels_R = numbers_R.astype(np.float64)
+    found: list[Fact] = [
+        fits.table_seen(fit, estimator, x, label_R, step=0, classes=classes is not None),
+        EstimatorFitted(
+            estimator=type(estimator).__name__,
+            call="fit",
+            rows=x.shape[0],
+            columns=x.shape[1],
+            label_counts=tuple(np.bincount(numbers_R).tolist()) if classes is not None else (),
+            label_std=None if classes is not None else float(labels_R.std()),
+            task="classes" if classes is not None else "regression",
+            location=fit.location or None,
+            **about,  # type: ignore[arg-type]
+        ),
+    ]
+    if sample is not None and len(labels_R) > sample.rows_R[-1]:
+        found.append(
+            columns.seen(
+                sample,
+                names,
+                labels_R,
+                categorical=(),
+                classes=classes is not None,
+                **about,  # type: ignore[arg-type]
+            )
+        )
+    rows = fits.dense(x) if is_one_of(estimator, BY_DISTANCE) else None
+    if rows is not None and np.isfinite(rows).all():
+        found += [
+            fits.data_taken(
+                part,
+                np.empty(0),
+                step=0,
+                layer=type(estimator).__name__,
+                kind="distances",
+                place=fit.location,
+            )
+            for part in (rows[::2], rows[1::2])
+            if len(part)
+        ]
+    return found
+
+
+def ended(fact: EstimatorFitted, estimator: Any) -> EstimatorFitted:
+    """Add the passes of a solver to the fact about a fit."""
+    most = getattr(estimator, "max_iter", None)
+    passes = getattr(estimator, "n_iter_", None)
+    if not type(estimator).__module__.startswith(BY_ITERATIONS) or not most or passes is None:
+        return fact
+    made = int(np.max(passes))
+    return structs.replace(
+        fact, iterations=made, max_iterations=max(0, int(most)), exhausted=0 < most <= made
+    )
+
+
+def of_rows(
+    name: str,
+    label: str,
+    ours: Sample | None,
+    theirs: Sample | None,
+    names: Sequence[str],
+    *,
+    step: int,
+    site: str,
+    place: str,
+) -> list[Fact]:
+    """Compare rows that are predicted with the training rows.
+
+    Args:
+        name: class of the estimator.
+        label: label of its fit.
+        ours: training rows.
+        theirs: predicted rows.
+        names: names of the columns.
+        step: step in progress.
+        site: label of the prediction.
+        place: its line.
+    """
+    found: list[Fact] = []
+    shared = tables.shared(ours, theirs, step=step, site=site, place=place)
+    if shared is not None:
+        found.append(structs.replace(shared, module=name, argument="X"))
+    if ours is not None and theirs is not None and ours.kept_RC.shape[1] == len(names):
+        differ = columns.differences(ours, theirs, names, step=step, fit=label, site=site)
+        if differ is not None:
+            found.append(differ)
+    return found
+
+
+def are_equal(ours: Sample | None, theirs: Sample | None, rows: int, others: int) -> bool:
+    """Return whether predicted rows are the training rows, in the same order."""
+    if ours is None or theirs is None or rows != others:
+        return False
+    return np.array_equal(ours.digest_R, theirs.digest_R)
+
+
+def of_labels(found: PredictionsCompared, columns: int) -> TableSeen:
+    """Describe the labels of an evaluation."""
+    return TableSeen(
+        step=found.step,
+        fit=found.fit,
+        site=found.site,
+        rows=found.rows,
+        columns=columns,
+        label_counts=found.label_counts,
+        location=found.location,
+    )

@@ -1,0 +1,56 @@
+"""DAT533: preprocessing is fitted again to the evaluation rows."""
+
+from __future__ import annotations
+
+from mothtrap.core.facts.estimators import TransformRefitted
+from mothtrap.core.found import Found
+from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
+from mothtrap.core.window import Window
+
+
+@rule(
+    "DAT533",
+    needs=[Need(facts=(TransformRefitted,))],
+    explains=("eval_table_differs", "labels_unrelated", "constant_prediction", "train_eval_shift"),
+)
+def preprocessing_refitted(window: Window) -> Found | None:
+    """Preprocessing is fitted again to the evaluation rows.
+
+    What it detects:
+        A scaler, encoder, or other transformer of scikit-learn that is fitted to the training
+        rows, and fitted again to the rows that the model predicts.
+
+    Why it matters:
+        The model gets evaluation rows on another scale than in training, so its score is wrong. A
+        single new row cannot be transformed this way at all.
+
+    Fires:
+        Warning when a transformer of one class is fitted to as many rows as the model, and later
+        to as many rows as the model predicts.
+
+    Stays quiet:
+        Cross-validation, where each fold fits its own transformer to its training rows. If both
+        tables have the same number of rows.
+
+    What to do:
+        - Fit once, to the training rows, and only transform the others:
+          `x_test = scaler.transform(x_test)`.
+        - Put the transformer into the model: `make_pipeline(StandardScaler(), model)`.
+
+    Example:
+        x_train, x_test = scaler.fit_transform(x_train), scaler.fit_transform(x_test)
+        x_train, x_test = scaler.fit_transform(x_train), scaler.transform(x_test)
+
+    References:
+        https://scikit-learn.org/stable/common_pitfalls.html#inconsistent-preprocessing
+    """
+    for one in window.seen(TransformRefitted, steps=1):
+        return Found.of(
+            one,
+            f"{one.transform} is fitted to {one.train_rows} training rows, and again to the "
+            f"{one.eval_rows} rows that are predicted",
+            mode="eval",
+            evidence={"train_rows": one.train_rows, "eval_rows": one.eval_rows},
+        )
+    return None

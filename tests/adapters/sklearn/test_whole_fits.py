@@ -1,0 +1,158 @@
+"""Fits that scikit-learn makes in one call, and the predictions that scripts make, are recorded."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from tests.adapters.boosted import losses, of, watched
+
+from mothtrap.adapters.sklearn import ADAPTER
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.estimators import (
+    EstimatorFitted,
+    PredictionsCompared,
+    TransformRefitted,
+)
+from mothtrap.core.facts.layers import DataTaken
+from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer, TableSeen, TreesGrown
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 5))
+Y = (X[:, 0] + X[:, 1] > 0).astype(int)
+Z = X[:, 0] + X[:, 1] ** 2
+XT, YT, ZT = X[:250], Y[:250], Z[:250]
+XV, YV, ZV = X[250:], Y[250:], Z[250:]
+
+
+def test_a_forest_is_the_same_and_recorded() -> None:
+    plain = RandomForestClassifier(8, random_state=0).fit(XT, YT)
+    model = RandomForestClassifier(8, random_state=0)
+
+    def train() -> Any:
+        model.fit(XT, YT)
+        return accuracy_score(YV, model.predict(XV))
+
+    process, score = watched(ADAPTER, train)
+    assert score == plain.score(XV, YV)
+    assert len(pickle.dumps(model)) == len(pickle.dumps(plain))
+    [fitted] = of(process, EstimatorFitted)
+    assert (fitted.estimator, fitted.rows, fitted.task) == (
+        "RandomForestClassifier",
+        250,
+        "classes",
+    )
+    [one] = of(process, PredictionsCompared)
+    assert (one.rows, one.trained, one.fit) == (150, False, fitted.fit)
+    assert one.relation > one.chance
+    assert {table.site for table in of(process, TableSeen)} == {"", one.site}
+    assert len(process.steps()) == 1
+
+
+def test_rows_of_training_are_recognized() -> None:
+    def train() -> None:
+        model = KNeighborsClassifier().fit(XT, YT)
+        model.score(XT, YT)
+
+    process, _ = watched(ADAPTER, train)
+    [shared] = of(process, RowsShared)
+    assert (shared.shared, shared.module) == (250, "KNeighborsClassifier")
+    assert of(process, PredictionsCompared)[0].trained
+    assert of(process, DataTaken)
+
+
+def test_training_rows_beside_others_are_not_reported() -> None:
+    def train() -> None:
+        model = DecisionTreeClassifier().fit(XT, YT)
+        model.score(XT, YT)
+        model.score(XV, YV)
+
+    process, _ = watched(ADAPTER, train)
+    assert [one.shared for one in of(process, RowsShared)] == [0]
+
+
+def test_another_scale_in_evaluation() -> None:
+    def train() -> None:
+        model = LinearRegression().fit(XT, ZT)
+        r2_score(ZV, model.predict(XV * 100 + 7))
+
+    process, _ = watched(ADAPTER, train)
+    assert of(process, TablesDiffer)
+    assert of(process, PredictionsCompared)[0].label_std > 0
+
+
+def test_a_scaler_that_is_fitted_twice() -> None:
+    def train(*, again: bool) -> None:
+        scaler = StandardScaler()
+        rows = scaler.fit_transform(XT)
+        model = SVC().fit(rows, YT)
+        model.predict(scaler.fit_transform(XV) if again else scaler.transform(XV))
+
+    process, _ = watched(ADAPTER, lambda: train(again=True))
+    [refitted] = of(process, TransformRefitted)
+    assert (refitted.train_rows, refitted.eval_rows) == (250, 150)
+    process, _ = watched(ADAPTER, lambda: train(again=False))
+    assert of(process, TransformRefitted) == []
+
+
+def test_a_pipeline_is_one_fit() -> None:
+    def train() -> None:
+        model = make_pipeline(StandardScaler(), SVC()).fit(XT, YT)
+        accuracy_score(YV, model.predict(XV))
+
+    process, _ = watched(ADAPTER, train)
+    assert [one.estimator for one in of(process, EstimatorFitted)] == ["Pipeline"]
+    assert [one.estimator for one in of(process, PredictionsCompared)] == ["Pipeline"]
+
+
+def test_folds_are_fits() -> None:
+    def train() -> None:
+        cross_val_score(SVC(), X, Y, cv=KFold(4))
+
+    process, _ = watched(ADAPTER, train)
+    assert len(of(process, EstimatorFitted)) == 4
+    assert [one.rows for one in of(process, PredictionsCompared)] == [100] * 4
+    assert all(not one.shared for one in of(process, RowsShared))
+
+
+def test_rounds_of_boosted_trees_are_steps() -> None:
+    model = GradientBoostingRegressor(n_estimators=12, random_state=0)
+    process, _ = watched(ADAPTER, lambda: (model.fit(XT, ZT), model.predict(XV)))
+    assert losses(process) == pytest.approx(model.train_score_.tolist())
+    [began] = of(process, BoostingBegan)
+    assert (began.library, began.learning_rate, began.task) == ("sklearn", 0.1, "regression")
+    assert len(of(process, TreesGrown)) == 12
+
+
+def test_histogram_boosting_is_read_after_the_fit() -> None:
+    model = HistGradientBoostingClassifier(max_iter=7, min_samples_leaf=300)
+    process, _ = watched(ADAPTER, lambda: (model.fit(XT, YT), model.predict(XV)))
+    assert [one.leaves for one in of(process, TreesGrown)] == [1.0] * 7
+
+
+def test_a_fit_that_fails_is_no_fit() -> None:
+    def train() -> None:
+        with pytest.raises(ValueError, match="NaN"):
+            LinearRegression().fit(np.full((300, 3), np.nan), ZT[:300].repeat(2)[:300])
+        LinearRegression().fit(XT, ZT)
+
+    process, _ = watched(ADAPTER, train)
+    assert len(of(process, EstimatorFitted)) <= 1
