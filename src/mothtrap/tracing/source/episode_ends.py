@@ -47,7 +47,7 @@ def multiplied_ends(files: Iterable[str]) -> tuple[str, str] | None:
 def _multiplied(file: str) -> tuple[str, str] | None:
     tree = of_file(file)
     for node in ast.walk(tree) if tree is not None else ():
-        if _discounts(node):
+        if discounts(node):
             for factor in (*_factors(node.left), *_factors(node.right)):
                 name = factor.id if isinstance(factor, ast.Name) else ""
                 if _ENDS.search(name) and not _NEGATED.search(name):
