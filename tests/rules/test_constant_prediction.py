@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from tests.rules.looks import data
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
@@ -22,6 +24,13 @@ def test_one_class_for_every_row_is_a_warning() -> None:
     [finding] = check(fitted(label_counts=(350, 150), predicted_counts=(500, 0)))
     assert finding.severity is Severity.WARNING
     assert "class 0 for all 500 training rows" in finding.message
+
+
+def test_scaling_is_advised_first_only_if_the_scales_are_unknown() -> None:
+    parts = [fitted(label_counts=(350, 150), predicted_counts=(500, 0))]
+    [unknown], [known] = check(*parts), check(*parts, data(0, np.eye(4)))
+    assert unknown.fixes[0].startswith("Scale the columns")
+    assert known.fixes[0].startswith("Weaken the regularization")
 
 
 def test_numbers_that_hardly_differ_are_a_warning() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
+from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
@@ -13,7 +14,10 @@ from mothtrap.core.window import Window
 
 @rule(
     "EST952",
-    needs=[Need(facts=(EstimatorFitted,)), Need(facts=(PredictionsCompared,), optional=True)],
+    needs=[
+        Need(facts=(EstimatorFitted,)),
+        Need(facts=(PredictionsCompared, DataTaken), optional=True),
+    ],
     explains=("too_few_passes", "labels_unrelated", "class_imbalance"),
 )
 def constant_prediction(
@@ -68,8 +72,13 @@ def constant_prediction(
     for one in judged:
         words = _one_class(one, share, others) or _one_value(one, spread)
         if words:
+            # unscaled columns would be the cause: DAT501 and DAT502 know the scales of a network
+            has_scales = next(iter(window.seen(DataTaken)), None) is not None
             return Found.of(
-                one, f"{one.estimator} {words}", evidence={"rows": _rows(one), "fit": one.fit}
+                one,
+                f"{one.estimator} {words}",
+                evidence={"rows": _rows(one), "fit": one.fit},
+                fixes=(1, 2, 0) if has_scales else None,
             )
     return None
 
