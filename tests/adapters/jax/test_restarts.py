@@ -13,6 +13,7 @@ optax = pytest.importorskip("optax")
 import jax.numpy as jnp  # noqa: E402
 
 from mothtrap.adapters.jax import ADAPTER  # noqa: E402
+from mothtrap.core.facts.compiling import UpdateDropped  # noqa: E402
 from mothtrap.core.facts.optimizers import OptimizerFacts  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -47,3 +48,22 @@ def test_a_state_that_starts_anew(restarts: str, expected: int) -> None:
     assert len(found) >= expected
     assert bool(found) is bool(expected)
     assert all(one.second_moments for one in found)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_state_that_is_returned_as_it_was(keeps: bool) -> None:
+    tx, process = optax.adam(0.1), Process("jax")
+    with process.watched(ADAPTER):
+
+        @jax.jit
+        def step(w: Any, state: Any, x: Any) -> Any:
+            loss, grads = jax.value_and_grad(lambda w: ((x @ w - 1.0) ** 2).mean())(w)
+            updates, new = tx.update(grads, state, w)
+            return optax.apply_updates(w, updates), state if keeps else new, loss
+
+        w = jnp.ones(3)
+        state = tx.init(w)
+        for _ in range(12):
+            w, state, _ = step(w, state, X)
+    found = [one for one in process.facts() if isinstance(one, UpdateDropped)]
+    assert [one.state for one in found if one.why] == (["opt_state"] if keeps else [])

@@ -10,13 +10,17 @@ import numpy as np
 
 from mothtrap.adapters.jax.functions import Layout, Traced, name_of
 from mothtrap.core.adapters import Job
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.tracing.source import frames
 
 OF_RESTARTS: Final = (OptimizerFacts,)
 COUNTS: Final = "count"
 """Name under which optimizers of optax count their steps."""
 ACCUMULATES: Final = "mini_step"
 """Name in the state of an optimizer that counts only some of the calls."""
+REPORTED_AT: Final = (8, 32)
+"""Inspected calls with a count of 0 after which this is reported."""
 MOMENTUM: Final = 0.9
 """Stands for a momentum that is unknown; only rules that ask whether there is one read it."""
 
@@ -44,6 +48,8 @@ class Restarts:
         now = int(np.asarray(count))
         before, looks = self._counts.get(traced, (0, 0))
         self._counts[traced] = now, looks + 1
+        if not now:
+            self._report_kept(layout, looks + 1)
         if looks < 2 or not (now < before or now == before == 1):
             return
         step = self._job.now.step
@@ -55,9 +61,23 @@ class Restarts:
                 momentum=MOMENTUM if {"mu", "trace"} & words else 0.0,
                 second_moments="nu" in words,
                 takes_over=True,
-                location=layout.place,
+                location=frames.user_location(),
             )
         )
+
+    def _report_kept(self, layout: Layout, looks: int) -> None:
+        """Report a state that a function returns as it was, although it updates the weights."""
+        if looks in REPORTED_AT:
+            self._job.fact(
+                UpdateDropped(
+                    step=self._job.now.step,
+                    function=layout.function,
+                    calls=looks,
+                    why="not returned",
+                    state="opt_state",
+                    location=layout.place,
+                )
+            )
 
 
 def _is_number(value: Any) -> bool:
