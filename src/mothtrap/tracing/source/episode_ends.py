@@ -81,8 +81,9 @@ def discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
 def _choices(function: ast.FunctionDef) -> Iterator[str]:
     """Yield the names of one-hot actions, which many scripts call masks."""
     for node in ast.walk(function):
-        made = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(made, ast.Call) and ast.unparse(made.func).endswith("one_hot"):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if ast.unparse(node.value.func).endswith("one_hot"):
             yield from (one.id for one in node.targets if isinstance(one, ast.Name))
 
 
