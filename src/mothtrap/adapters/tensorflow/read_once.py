@@ -41,7 +41,7 @@ class ProgramsRead:
         if function in self._read:
             return
         is_eager = tf.config.functions_run_eagerly()
-        objects = [one for one in tf.nest.flatten(given) if isinstance(one, tf.Module)]
+        objects = [one for one in tf.nest.flatten(given) if hasattr(one, "__dict__")]
         found = None if is_eager else ReadOnce(self._job, parts(), arrays_in, objects)
         self._read[function] = found
 
