@@ -137,6 +137,7 @@ def test_a_gradient_out_of_proportion_to_the_first_loss_is_told_when_the_loss_br
     [finding] = check(norm(norms), loss(thrown))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert "before the first step" in finding.message
+    assert check(norm(norms), loss(np.concatenate([thrown[:-1], [-3.0]]))) == []
     assert check(norm(norms), loss(np.concatenate([[2.0], np.full(40, 1.0)]))) == []
     assert check(norm(norms / 100), loss(thrown)) == []
 

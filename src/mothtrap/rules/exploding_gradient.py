@@ -231,8 +231,8 @@ class ExplodingGradient(Rule):
                     Severity.ERROR,
                     against="the norm of the previous step, and the next norm is not finite",
                 )
-            if first < NEGLIGIBLE:
-                continue
+            if first < NEGLIGIBLE or (series.values_S < 0).any():
+                continue  # a loss that changes sign, such as of a policy, is no measure
             ratio = float(norm_S[0] / first)
             rise = np.max(np.where(np.isfinite(later_S), later_S, np.inf)) / first
             if ratio >= self.start_ratio and rise >= START_RISE:

@@ -58,6 +58,8 @@ def optimizer_reset(
         - Keras: Call `compile` once, before the first `fit`: `fit` continues with the existing
           optimizer, and `compile` creates a new one. To change only the learning rate, assign
           `model.optimizer.learning_rate`.
+        - JAX: Call `optimizer.init(params)` once, before the loop. Pass the state that each step
+          returns to the next step.
         - If you want restarts (warm restarts), change the learning rate and keep the optimizer.
 
     Example:

@@ -28,6 +28,7 @@ class TestJax(AdapterTests):
         "OneBatchUsed": "tests/adapters/jax/test_same_rows.py",
         "UnreadEnds": "tests/adapters/jax/test_episode_ends.py",
         "SummedGradients": "tests/adapters/jax/test_accumulation.py",
+        "OptimizerFacts": "tests/adapters/jax/test_restarts.py",
         "ValueReadOnce": "tests/adapters/jax/test_read_once.py",
     }
 

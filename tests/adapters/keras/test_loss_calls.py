@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow", exc_type=ImportError)
+tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
 from mothtrap.adapters.keras import ADAPTER  # noqa: E402
@@ -115,3 +115,31 @@ def test_ends_that_the_loss_does_not_count_are_described(how: str, ends: bool) -
         assert not ends or last == (
             0 if how == "mask" else end
         )  # a mask hides what follows the end
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(("rest", "alone"), [("", True), ("negated", True), ("other", False)])
+def test_a_loss_that_is_not_all_that_a_tape_differentiates(
+    rest: str, alone: bool, compiled: bool
+) -> None:
+    """The loss of a policy may be negative, although the error of its values may not."""
+    process = Process("numpy")
+    with process.watched(BASE), process.watched(ADAPTER):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+        optimizer, huber = keras.optimizers.SGD(0.01), keras.losses.Huber()
+        x = tf.constant(np.random.default_rng(0).normal(size=(8, 3)).astype("float32"))
+
+        def step() -> None:
+            with tf.GradientTape() as tape:
+                output = model(x, training=True)
+                error = huber(tf.ones((8, 1)), output)
+                loss = -error if rest == "negated" else error
+                loss = error - tf.reduce_sum(output) if rest == "other" else loss
+            weights = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+        step = tf.function(step) if compiled else step
+        for _ in range(3):
+            step()
+    calls = [one for one in process.facts() if isinstance(one, LossCall)]
+    assert {one.alone for one in calls} == {alone}

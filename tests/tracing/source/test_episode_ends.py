@@ -45,6 +45,16 @@ def test_ends_that_are_parameters_are_found(tmp_path: Path) -> None:
     assert found(tmp_path, learns) == "dones 6"
 
 
+def test_a_mask_of_actions_is_no_mask_of_ends(tmp_path: Path) -> None:
+    learns = """
+    def learn(states, actions, rewards, after, done):
+        target = rewards + gamma * q(after).max(1)
+        masks = tf.one_hot(actions, 2)
+        return loss(q(states) * masks, target)
+    """
+    assert found(tmp_path, learns) == "done 3"
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -89,6 +89,13 @@ def test_an_object_that_is_called_is_read_too() -> None:
     assert values(step)["self.power"] == 2
 
 
+def test_a_method_of_an_argument_is_read_too() -> None:
+    def step(model: Model, x: float) -> float:
+        return model.helper(x)
+
+    assert {".".join(chain) for chain in outside_values(step, None, [Model()])} == {"self.scale"}
+
+
 def test_names_that_the_function_sets_itself_are_left_out() -> None:
     def step() -> None:
         global counted

@@ -20,6 +20,7 @@ from mothtrap.adapters.jax.layers import OF_SHADOWS, OF_WIRING
 from mothtrap.adapters.jax.losses import OF_LOSSES
 from mothtrap.adapters.jax.pattern_facts import OF_PATTERNS
 from mothtrap.adapters.jax.replaying import begin
+from mothtrap.adapters.jax.restarts import OF_RESTARTS
 from mothtrap.adapters.jax.same_rows import OF_ROWS
 from mothtrap.adapters.jax.target_networks import OF_TARGETS
 from mothtrap.adapters.jax.weights import OF_UPDATES
@@ -51,7 +52,7 @@ REPORTS: Final = Reports(
         {
             *(*OF_LOSSES, *OF_SHADOWS, *OF_UPDATES, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
             *(IdenticalUnits, InitialWeights, LossSeries, FirstBadOperation, NonfiniteInput),
-            *(*OF_EVALUATIONS, *OF_PATTERNS, *OF_ROWS, *OF_TARGETS, SummedGradients),
+            *(*OF_EVALUATIONS, *OF_PATTERNS, *OF_ROWS, *OF_TARGETS, *OF_RESTARTS, SummedGradients),
         }
     ),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),

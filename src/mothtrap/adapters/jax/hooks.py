@@ -34,6 +34,7 @@ from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.losses import LossFacts
 from mothtrap.adapters.jax.pattern_facts import PatternFacts
 from mothtrap.adapters.jax.read_once import reading
+from mothtrap.adapters.jax.restarts import Restarts
 from mothtrap.adapters.jax.same_rows import SameRows, readable
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
@@ -77,7 +78,7 @@ class JaxHandle(BaseHandle):
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
-        self._tried: WeakSet[Traced] = WeakSet()
+        self._tried, self._restarts = WeakSet[Traced](), Restarts(job)
         self._counted: WeakSet[Traced] = WeakSet()
         self._unseen: dict[str, str] = {}  # why gradients of functions are unknown
         self._symmetry = Symmetry(job)
@@ -382,6 +383,9 @@ class JaxHandle(BaseHandle):
                 self._direction(layout, gradients, inputs, leaves)
             updated = [leaves[index] for index in layout.updated]
             self._steps.add(call, updated, full=full)
+            if full:
+                about = jitted.traced, layout, out
+                self.job.contain_part("optimizer state", self._restarts.look, *about)
             self._trained(layout, inputs, updated)
             return judged
         if layout.gradients and layout.weights:

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from mothtrap.adapters.jax.functions import Layout, series_of
 from mothtrap.adapters.jax.layers import LayerFacts
+from mothtrap.adapters.jax.patterns import NO_LABEL
 from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow, Softmax
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import TargetOrder
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.tracing.describe import loss_numbers, target_samples
 from mothtrap.tracing.describe.differences import difference
 from mothtrap.tracing.describe.loss_numbers import Called
@@ -23,6 +24,8 @@ from mothtrap.tracing.describe.target_order import TargetsInOrder
 
 Array = npt.NDArray[Any]
 
+ONE_HOT: Final = "softmax_cross_entropy"
+"""Name of the loss of one-hot labels."""
 OF_LOSSES: Final = (LossCall, TargetOrder)
 
 
@@ -117,6 +120,11 @@ class LossFacts:
         inputs = [np.asarray(one) for one in (*looks.tokens, *looks.data)]
         known = labels is not None and bool(((labels >= 0) & (labels < classes)).all())
         targets = target_samples.sample(called, inputs, columns=True) if known else None
+        function = None
+        if logits.ndim == 2 and any(map(_lacks_labels, own)):
+            sums, count = (0.0, 1.0), len(logits)
+            function = ONE_HOT
+            targets = TargetSample(dtype="float32", count=count, row_sums=sums)
         is_next = targets is not None and targets.input_offsets == (1,)
         ahead, line = _looks_ahead(shadow, looks, rows_RK.shape[-2]) if is_next else (None, None)
         self._job.fact(
@@ -126,7 +134,8 @@ class LossFacts:
                 series=series,
                 chain=softmax.chain,
                 prediction_shape=tuple(logits.shape),
-                target_shape=tuple(labels.shape) if labels is not None else None,
+                target_shape=_shape_of(labels) if function is None else logits.shape,
+                function=function,
                 classes=classes,
                 location=softmax.location,
                 rows_are_probabilities=loss_numbers.rows_are_probabilities(rows_RK),
@@ -164,6 +173,16 @@ def _looks_ahead(shadow: Shadow, looks: Looks, length: int) -> tuple[str | None,
     if not found:
         return None, None
     return next((("attention", line) for line, ahead in found if ahead), ("causal", None))
+
+
+def _lacks_labels(labels: Array) -> bool:
+    """Return whether some rows are 0 for each class, and all others are one-hot."""
+    empty = labels == NO_LABEL
+    return bool(empty.any() and not empty.all() and (labels[~empty] >= 0).all())
+
+
+def _shape_of(labels: Array | None) -> tuple[int, ...] | None:
+    return tuple(labels.shape) if labels is not None else None
 
 
 def _host(leaf: Any) -> Array | None:

@@ -20,6 +20,8 @@ ARRANGING: Final = frozenset(
 LAYERS: Final = ("dot_general", "conv_general_dilated")
 ADDING: Final = frozenset({"add", "sub", "add_any", "neg"})
 SCALING: Final = frozenset({"mul", "div"})
+NO_LABEL: Final = -2
+"""Label of a row that is 0 for each class; other rows that are not one-hot have the label -1."""
 MOST_TERMS: Final = 24
 MOST_SIGHTS: Final = 4
 MOST_MASKS: Final = 4
@@ -237,7 +239,8 @@ class Patterns:
         if name == "mul" and shape in of:
             size_RK = jax.numpy.abs(data)
             is_hot_R = (size_RK.max(-1) == 1) & ((size_RK != 0).sum(-1) == 1)
-            label_R = jax.numpy.where(is_hot_R, jax.numpy.argmax(size_RK, -1), -1)
+            other_R = jax.numpy.where((size_RK == 0).all(-1), NO_LABEL, -1)
+            label_R = jax.numpy.where(is_hot_R, jax.numpy.argmax(size_RK, -1), other_R)
             self.chose(label_R, shape)
         elif shape in [one[:-1] for one in of] and len(self.counted) < MOST_MASKS:
             self.counted.append(data != 0)

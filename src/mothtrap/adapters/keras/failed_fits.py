@@ -50,7 +50,8 @@ class FailedFits:
 
 def _layers() -> Iterator[MadeLayer]:
     for layer, place in list(layers.LOCATIONS.items()):
-        if isinstance(layer, keras.layers.Layer):
+        # the exception may have come from the constructor of a layer
+        if isinstance(layer, keras.layers.Layer) and hasattr(layer, "name"):
             is_table = isinstance(layer, keras.layers.Embedding)
             rows = int(layer.input_dim) if is_table else None
             kind = layers.type_of(layer)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -67,6 +68,7 @@ class LossCalls:
             len(look.losses) == 1
             and not look.raw
             and not any(layers.has_penalty(c.layer) for c in look.layers)
+            and (fit is not None or _is_whole(look))
         )
         sight = _sight(look)
         for call in look.losses:
@@ -104,6 +106,15 @@ class LossCalls:
             name, sampler = (loader.loader, loader.sampler) if loader else (None, None)
             self._job.fact(order.fact(step, loader=name, sampler=sampler))
         target_samples.add_to_order(order, step, called)
+
+
+def _is_whole(look: Look) -> bool:
+    """Return whether a tape differentiates the only loss itself, or its negative."""
+    gave = look.losses[0].gave
+    if gave is None or len(look.targets) != 1:
+        return True  # unknown
+    loss, whole = float(gave.read()), float(look.targets[0].value.read())
+    return math.isclose(abs(loss), abs(whole), rel_tol=1e-3, abs_tol=1e-6)
 
 
 def _data(look: Look) -> list[tuple[Any, Slot]]:

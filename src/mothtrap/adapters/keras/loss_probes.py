@@ -93,12 +93,18 @@ class LossProbes:
                 swapped=_are_swapped(target, prediction),
                 of=id(prediction),
                 counted=_counted(look, target, prediction, weights),
+                gave=_scalar(look, result),
             )
         )
 
 
 class _Thread(threading.local):
     in_compiled: int = 0
+
+
+def _scalar(look: Any, result: Any) -> Slot | None:
+    is_scalar = not look.why and tf.is_tensor(result) and result.shape.rank == 0
+    return Slot(result, behind=look) if is_scalar else None
 
 
 def _counted(look: Any, target: Any, prediction: Any, weights: Sequence[Any]) -> Slot | None:

@@ -66,7 +66,7 @@ class TensorFlowHandle(ObservingHandle):
         self.tape_began()
         function = LOOKS.owner
         if function is not None:
-            self._reads.began(function, lambda: [(function.python_function, None)])
+            self._reads.began(function, lambda: [(function.python_function, None)], LOOKS.given)
 
     def take_ending(self) -> None:
         """Return None, because steps of custom loops are not undone."""

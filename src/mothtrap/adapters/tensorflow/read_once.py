@@ -28,17 +28,22 @@ class ProgramsRead:
         self._job = job
         self._read: weakref.WeakKeyDictionary[Any, ReadOnce | None] = weakref.WeakKeyDictionary()
 
-    def began(self, function: Any, parts: Callable[[], Sequence[tuple[Any, object]]]) -> None:
+    def began(
+        self, function: Any, parts: Callable[[], Sequence[tuple[Any, object]]], given: Any = ()
+    ) -> None:
         """Record the state before the first call to a function.
 
         Args:
             function: a `tf.function`, or a function that only calls one.
             parts: returns the functions of the script that it traces, with their objects.
+            given: its arguments, by position and by name.
         """
         if function in self._read:
             return
         is_eager = tf.config.functions_run_eagerly()
-        self._read[function] = None if is_eager else ReadOnce(self._job, parts(), arrays_in)
+        objects = [one for one in tf.nest.flatten(given) if hasattr(one, "__dict__")]
+        found = None if is_eager else ReadOnce(self._job, parts(), arrays_in, objects)
+        self._read[function] = found
 
     def ended(self, function: Any) -> None:
         """Count a call to a function, which may have traced it."""

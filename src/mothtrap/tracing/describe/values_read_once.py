@@ -32,13 +32,21 @@ class ReadOnce:
         functions: the traced functions, with the objects whose attributes they read; they are
             weakly referenced.
         arrays: reads the arrays of a value.
+        objects: arguments whose methods they call; weakly referenced, too.
 
     Attributes:
         traces: number of traces, for the caller.
     """
 
-    def __init__(self, job: Job, functions: Sequence[tuple[Any, object]], arrays: Arrays) -> None:
+    def __init__(
+        self,
+        job: Job,
+        functions: Sequence[tuple[Any, object]],
+        arrays: Arrays,
+        objects: Sequence[object] = (),
+    ) -> None:
         self._job, self._arrays = job, arrays
+        self._objects = [_reference(one) for one in objects]
         self._functions = [(_reference(one), _reference(owner)) for one, owner in functions]
         self._values: dict[Chain, Any] = {}
         self._random = self._states()
@@ -97,9 +105,10 @@ class ReadOnce:
 
     def _outside(self) -> dict[Chain, Any]:
         found: dict[Chain, Any] = {}
+        objects = [one() for one in self._objects]
         for function, owner in self._functions:
             if function() is not None:
-                found |= outside_values(function(), owner())
+                found |= outside_values(function(), owner(), objects)
         return found
 
     def _states(self) -> dict[Chain, bytes]:

@@ -95,7 +95,9 @@ def _look(file: str) -> tuple[str, str] | None:
         line = next((node.lineno for node in ast.walk(function) if discounts(node)), None)
         if line is None:
             continue
-        if any(_ENDS.search(name) or _MASKS.search(name) for name in _read(function)):
+        chosen = set(_choices(function))
+        read = [name for name in _read(function) if name not in chosen]
+        if any(_ENDS.search(name) or _MASKS.search(name) for name in read):
             return None
         found += [(name, line) for name in _received(function) if _ENDS.search(name)][:1]
     return (found[0][0], line_of(file, found[0][1])) if found else None
@@ -111,6 +113,15 @@ def discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
             if is_reward and any(_DISCOUNTS.search(name) for name in _read(product)):
                 return True
     return False
+
+
+def _choices(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the names of one-hot actions, which many scripts call masks."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        if ast.unparse(node.value.func).endswith("one_hot"):
+            yield from (one.id for one in node.targets if isinstance(one, ast.Name))
 
 
 def _received(function: ast.FunctionDef) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
@@ -38,12 +38,15 @@ class _Code:
     stored: frozenset[str]
 
 
-def outside_values(function: Any, owner: object = None) -> dict[Chain, Any]:
+def outside_values(
+    function: Any, owner: object = None, objects: Sequence[object] = ()
+) -> dict[Chain, Any]:
     """Return the values from outside that a user's function reads, by their names.
 
     Args:
         function: may be a method, or wrapped.
         owner: the object whose attributes it reads through its first argument; None if unknown.
+        objects: its arguments, whose methods it can call by their names.
 
     Returns:
         Also the values that the user's functions read which it can call. The attributes of a chain
@@ -65,7 +68,17 @@ def outside_values(function: Any, owner: object = None) -> dict[Chain, Any]:
             waiting += [(one, None) for one in inner]
             if not inner:
                 found[chain] = value
+        waiting += [(one, None) for one in _methods(code, objects)]
     return found
+
+
+def _methods(code: CodeType, objects: Sequence[object]) -> Iterator[Any]:
+    """Yield the methods of some objects whose names the code reads."""
+    for one in objects:
+        for name in (*code.co_names, *CALLS):
+            value = inspect.getattr_static(type(one), name, None)
+            if isinstance(value, FunctionType) and is_users_file(value.__code__.co_filename):
+                yield MethodType(value, one)
 
 
 def _plain(function: Any) -> tuple[Any, object]:
