@@ -18,6 +18,8 @@ from mothtrap.rules._losses import finite_part, has_players, learning_rates, los
 from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
 
+HELD = 0.2
+"""Median of the rates, as a share of the largest, above which a rate has not decayed; by hand."""
 STEADY = 0.3
 """Share of the largest rate above which a rate counts as steady; chosen by hand."""
 PARTS = 6
@@ -89,6 +91,10 @@ class LearningRateTooLow(Rule):
     moved_share: float = threshold(
         0.05, unit="of the norm, over all steps", source="measured: 0.2 and more in runs that learn"
     )
+    certain_share: float = threshold(
+        0.1, unit="of `moved_share`, at the largest step", source="chosen by hand"
+    )
+    certain_steps: int = threshold(60, unit="steps at any rate", source="chosen by hand")
     step_share: float = threshold(
         1e-4, unit="of the norm per step", source="a tenth of the usual 1e-3"
     )
@@ -116,6 +122,13 @@ class LearningRateTooLow(Rule):
 
     def _judge(self, window: Window, series: Series, ratios: Ratios) -> Finding | None:
         _, loss_S = finite_part(series)
+        if len(loss_S) >= self.certain_steps and loss_S.min() >= 0:
+            rates = learning_rates(window, series)[1]
+            every = ratios.largest()
+            most = float(np.nanmax(every)) if len(every) else 0.0
+            steady = len(rates) > 0 and float(np.median(rates)) > HELD * rates.max() > 0
+            if steady and self._certainly_stands(series, loss_S, most):
+                return self._unmoved(window, series, loss_S, most, float(rates.max()))
         rated_S, rate_S = learning_rates(window, series)
         if len(loss_S) < self.steps or len(rate_S) < self.steps or rate_S.max() <= 0:
             return None
@@ -134,6 +147,13 @@ class LearningRateTooLow(Rule):
         if largest < self.crawl_share and self._speeds_up(series, steady_S):
             return self._crawling(window, series, steady_S, largest, rate)
         return None
+
+    def _certainly_stands(self, series: Series, loss_S: Floats, most: float) -> bool:
+        """Return whether the largest step, repeated in all steps, would change almost nothing."""
+        moved = most * series.total
+        return 0 < moved < self.certain_share * self.moved_share and self._stands(
+            series, loss_S, most
+        )
 
     def _stands(self, series: Series, loss_S: Floats, largest: float) -> bool:
         """Return whether the loss and the weights are where they began."""
