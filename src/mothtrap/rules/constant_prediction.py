@@ -53,8 +53,8 @@ def constant_prediction(
 
     What to do:
         - Scale the columns: `make_pipeline(StandardScaler(), model)`.
-        - Weaken the regularization (lower `alpha`, raise `C`, lower `min_samples_leaf`), and lower
-          the learning rate (`learning_rate_init`, `eta0`).
+        - Weaken the regularization (lower `alpha`, `gamma` or `min_samples_leaf`, raise `C`), and
+          lower the learning rate (`learning_rate_init`, `eta0`).
         - Weight a rare class: `class_weight="balanced"` of `SGDClassifier`.
         - Look at some rows: does each label belong to its columns? Split and shuffle both in one
           call: `train_test_split(x, y)`.

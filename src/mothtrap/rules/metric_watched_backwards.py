@@ -39,10 +39,10 @@ class MetricWatchedBackwards(Rule):
         direction is not known. Checkpoints of every epoch.
 
     What to do:
-        - Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` picks the direction for
-          the loss and the framework's metrics.
-        - Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` picks the direction
-          for the framework's metrics.
+        - Pass `mode="min"` for a loss or an error (`greater_is_better=False` in Hugging Face's
+          Trainer); in Keras, `mode="auto"` picks the direction.
+        - Pass `mode="max"` for an accuracy or a score (`greater_is_better=True` in Hugging Face's
+          Trainer); in Keras, `mode="auto"` picks the direction.
 
     Example:
         EarlyStopping(monitor="val_loss", mode="max", patience=4)

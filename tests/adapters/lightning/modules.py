@@ -31,7 +31,7 @@ class Net(pl.LightningModule):
     def __init__(self, kind: str = "plain") -> None:
         super().__init__()
         self.kind = kind
-        self.automatic_optimization = kind not in ("manual", "never steps")
+        self.automatic_optimization = kind != "manual"
         self.net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.1), nn.Linear(16, 1))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -44,13 +44,12 @@ class Net(pl.LightningModule):
         self.log("train_loss", loss)
         if self.kind == "nothing":
             return None
-        if self.kind not in ("manual", "never steps"):
+        if self.kind != "manual":
             return loss
         optimizer: Any = self.optimizers()
         optimizer.zero_grad()
         self.manual_backward(loss)
-        if self.kind == "manual":
-            optimizer.step()
+        optimizer.step()
         return None
 
     def validation_step(self, batch: Any, _: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 pytest.importorskip("lightning.pytorch")
 
@@ -14,7 +15,7 @@ from tests.adapters.lightning.modules import Net, fit, trainer
 from mothtrap.adapters.lightning import ADAPTER, left_out
 from mothtrap.adapters.lightning.manual_steps import CALLS, ManualSteps
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
-from mothtrap.core.facts.trainers import OptimizerNeverStepped, TrainerSettings
+from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.testing.adapters import Process
 
 
@@ -53,16 +54,29 @@ def test_without_such_settings_nothing_is_left_out() -> None:
     assert left_out.setting(trainer()) == ""
 
 
-@pytest.mark.parametrize(("kind", "found"), [("never steps", 1), ("manual", 0)])
-def test_an_optimizer_that_never_steps(kind: str, found: int) -> None:
-    seen = facts(OptimizerNeverStepped, kind, max_epochs=CALLS // 8)
-    assert len(seen) == found
-    assert all(one.parameters == 4 and one.parameter == "net.0.weight" for one in seen)
+class Loop:
+    """A trainer whose module has two optimizers, of which only the first steps."""
+
+    def __init__(self, *, automatic: bool) -> None:
+        self.lightning_module = Net("plain" if automatic else "manual")
+        first, last = self.lightning_module.net[0], self.lightning_module.net[3]
+        self.optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (first, last)]
+
+    def step(self) -> None:
+        self.lightning_module.net(torch.ones(4, 8)).sum().backward()
+        self.optimizers[0].step()
+
+
+def test_an_optimizer_that_never_steps() -> None:
+    loop, seen, found = Loop(automatic=False), ManualSteps(), []
+    for number in range(2 * CALLS):
+        loop.step()
+        found += seen.called(loop, number)
+    [one] = found
+    assert (one.optimizer, one.parameter, one.parameters) == ("SGD", "net.3.weight", 2)
+    assert (one.step, one.calls) == (0, CALLS)
 
 
 def test_an_automatic_optimization_steps_by_itself() -> None:
-    class Trainer:
-        lightning_module = Net()
-        optimizers = ()
-
-    assert [ManualSteps().called(Trainer(), 0) for _ in range(CALLS)] == [[]] * CALLS
+    loop, seen = Loop(automatic=True), ManualSteps()
+    assert [seen.called(loop, 0) for _ in range(CALLS)] == [[]] * CALLS

@@ -38,7 +38,6 @@ class TestTransformers(AdapterTests):
     elsewhere: ClassVar = {
         "EpochMetrics": "tests/adapters/transformers/test_evaluations.py",
         "MetricWatched": "tests/adapters/transformers/test_settings.py",
-        "RowsShared": "tests/adapters/transformers/test_settings.py",
         "UndividedLoss": "tests/adapters/transformers/test_undivided_loss.py",
     }
 
