@@ -16,6 +16,7 @@ import numpy as np
 import transformers
 from transformers import trainer, trainer_callback
 
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
 from mothtrap.core.metrics import sense_by_name
@@ -31,7 +32,7 @@ from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 class TransformersHandle(TrainerHandle):
     """Handle for the Hugging Face Trainer."""
 
-    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics, MetricWatched)
+    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics, MetricWatched, RowsShared)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that handles all events, and the start of phases."""
@@ -150,11 +151,11 @@ class TransformersHandle(TrainerHandle):
             self._evaluated(given.get("metrics") or {})
         elif event == "on_train_begin":
             self._control, self._evaluations = weakref.ref(control), 0
-            self._train_began(args)
+            self._train_began(args, count(state.max_steps))
         else:
             self.enter("train", int(state.epoch or 0))
 
-    def _train_began(self, args: Any) -> None:
+    def _train_began(self, args: Any, total: int | None) -> None:
         one = self._trainer() if self._trainer is not None else None
         if one is None:
             return
@@ -172,12 +173,34 @@ class TransformersHandle(TrainerHandle):
                 epochs=count(args.num_train_epochs) if args.max_steps <= 0 else None,
                 steps=count(args.max_steps),
                 batches=_batches(one, args),
+                total_steps=total,
+                warm_up=None if total is None else count(args.get_warmup_steps(total)),
                 replaces_nonfinite=bool(args.logging_nan_inf_filter),
                 location=frames.user_location(),
             )
         )
 
         self._report_watched(one, args)
+        self._report_rows(one)
+
+    def _report_rows(self, one: Any) -> None:
+        """Report an evaluation dataset that is the training dataset itself."""
+        if one.eval_dataset is None or one.eval_dataset is not one.train_dataset:
+            return
+        rows = len(one.train_dataset)
+        self.job.fact(
+            RowsShared(
+                step=self.job.now.step,
+                module=type(one.model).__name__,
+                argument="its rows",
+                source="eval_dataset",
+                train_rows=rows,
+                eval_rows=rows,
+                shared=rows,
+                own_dataset=True,
+                location=frames.user_location(),
+            )
+        )
 
     def _report_watched(self, one: Any, args: Any) -> None:
         """Report the metric by which the best weights are chosen."""
@@ -336,7 +359,7 @@ ADAPTER: Final = AdapterSpec(
     handle=TransformersHandle,
     requires="transformers>=4.46",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics, MetricWatched}),
+    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics, MetricWatched, RowsShared}),
     watched=(transformers.PreTrainedModel,),
     refines="torch",
     steps="base",

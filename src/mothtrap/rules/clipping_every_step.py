@@ -47,8 +47,8 @@ class ClippingEveryStep(Rule):
     Stays quiet:
         If clipping shrinks gradients less, or only in the first steps. For calls that only measure
         the norm. The finding is only a note with optimizers such as Adam and RMSprop, whose steps
-        do not depend on the gradient norm. For clipping after the step if the gradients are used
-        again, by accumulation or by another optimizer.
+        do not depend on the gradient norm, unless the threshold is below `nothing`. For clipping
+        after the step if the gradients are used again, by accumulation or by another optimizer.
 
     What to do:
         - PyTorch: Raise the clipping threshold to about the median norm (see the evidence), so
@@ -85,12 +85,20 @@ class ClippingEveryStep(Rule):
         reference=("clip_limit",),
         scale="log",
     )
-    explains = ("learning_rate_too_low", "loss_not_decreasing")
+    explains = (
+        *("learning_rate_too_low", "loss_not_decreasing", "vanishing_gradient", "update_ratio"),
+        *("epsilon_too_large", "stuck_at_chance", "unchanged_tensor"),
+    )
     passes = True
 
     cut_ratio: float = threshold(10.0, unit="times the clipping threshold", source="chosen by hand")
     cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most steps")
     num_steps: int = threshold(100, unit="clipped steps", source="chosen by hand")
+    nothing: float = threshold(
+        1e-5,
+        unit="clipping threshold",
+        source="chosen by hand: spread over 1e6 parameters, it is Adam's epsilon of 1e-8",
+    )
     late_steps: int = threshold(16, unit="steps of the optimizer", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -108,6 +116,7 @@ class ClippingEveryStep(Rule):
         ratio, norm = float(np.median(ratio_S[onset:])), float(np.median(norm_S[onset:]))
         limit = norm / ratio
         adaptive = all(_is_adaptive(rate.of) for rate in window.scalars("lr"))
+        adaptive = adaptive and limit > self.nothing
         return [
             self.finding(
                 window,

@@ -5,18 +5,22 @@ from __future__ import annotations
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
 from mothtrap.core.facts.layers import DataTaken
+from mothtrap.core.facts.trees import ColumnsSeen
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+UNRELATED = 0.02
+"""Share of the labels that the best column explains alone if none is related; chosen by hand."""
+
 
 @rule(
     "EST952",
     needs=[
         Need(facts=(EstimatorFitted,)),
-        Need(facts=(PredictionsCompared, DataTaken), optional=True),
+        Need(facts=(PredictionsCompared, ColumnsSeen, DataTaken), optional=True),
     ],
     explains=("too_few_passes", "labels_unrelated", "class_imbalance"),
 )
@@ -50,9 +54,11 @@ def constant_prediction(
 
     What to do:
         - Scale the columns: `make_pipeline(StandardScaler(), model)`.
-        - Weaken the regularization (lower `alpha`, raise `C`, lower `min_samples_leaf`), and lower
-          the learning rate (`learning_rate_init`, `eta0`).
+        - Weaken the regularization (lower `alpha`, `gamma` or `min_samples_leaf`, raise `C`), and
+          lower the learning rate (`learning_rate_init`, `eta0`).
         - Weight a rare class: `class_weight="balanced"` of `SGDClassifier`.
+        - Look at some rows: does each label belong to its columns? Split and shuffle both in one
+          call: `train_test_split(x, y)`.
 
     Example:
         MLPClassifier(alpha=1000).fit(x, y)
@@ -69,16 +75,21 @@ def constant_prediction(
     judged += [one for one in window.seen(PredictionsCompared, steps=0) if one.rows >= rows]
     if not judged:
         raise NotEnoughData(f"no finished fit has predictions for {rows} rows")
+    telling = {one.fit: one.telling for one in window.seen(ColumnsSeen)}
     for one in judged:
         words = _one_class(one, share, others) or _one_value(one, spread)
         if words:
             # unscaled columns would be the cause: DAT501 and DAT502 know the scales of a network
             has_scales = next(iter(window.seen(DataTaken)), None) is not None
+            told = max(telling.get(one.fit, {"": 1.0}).values(), default=1.0)
+            unrelated = told < UNRELATED
+            if unrelated:
+                words += f"; no column alone explains more than {max(told, 0.0):.1%} of the labels"
             return Found.of(
                 one,
                 f"{one.estimator} {words}",
                 evidence={"rows": _rows(one), "fit": one.fit},
-                fixes=(1, 2, 0) if has_scales else None,
+                fixes=(3, 1, 2) if unrelated else (1, 2, 0) if has_scales else (0, 1, 2),
             )
     return None
 

@@ -102,7 +102,7 @@ def eval_table_differs(window: Window) -> list[Found]:
     for seen in window.seen(TablesDiffer):
         if seen.fit in estimators:
             return [_of_estimator(estimators[seen.fit], seen)]
-    if any(window.seen(BoostingBegan)):
+    if any(window.seen(BoostingBegan)) or not estimators:
         return judge_each(window, judge)
     return []
 
@@ -140,7 +140,7 @@ def _of_estimator(one: EstimatorFitted, seen: TablesDiffer) -> Found:
 
 
 def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:
-    if seen.order:
+    if len(seen.order) >= max(1, len(seen.distance)):
         here, there = seen.order[0]
         return (
             tuple(name for name, _ in seen.order),

@@ -13,9 +13,9 @@ from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._estimators import has_stood_still
 from mothtrap.rules._evaluations import Evaluated, evaluated, settled, trend
 from mothtrap.rules._losses import has_players
-from mothtrap.rules.too_few_passes import has_stood_still
 
 
 @frozen

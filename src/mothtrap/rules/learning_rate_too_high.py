@@ -110,6 +110,7 @@ class LearningRateTooHigh(Rule):
         "clipping_every_step",
         "constant_output",
         "dead_units",
+        "epsilon_too_large",
         "exploding_gradient",
         "gradient_spike",
         "learning_rate_too_low",

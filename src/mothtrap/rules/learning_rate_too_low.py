@@ -18,6 +18,10 @@ from mothtrap.rules._losses import finite_part, has_players, learning_rates, los
 from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
 
+STILL_WARMING = ", which still rises at the end"
+SHORTER = "Shorten the warm-up, so that it ends after 3 to 10 % of the steps."
+HELD = 0.2
+"""Median of the rates, as a share of the largest, above which a rate has not decayed; by hand."""
 STEADY = 0.3
 """Share of the largest rate above which a rate counts as steady; chosen by hand."""
 PARTS = 6
@@ -44,10 +48,12 @@ class LearningRateTooLow(Rule):
         loss is within `fallen_share` of its initial value. Also when, over `crawl_steps` steps at
         a steady rate, each step changes every weight by less than `crawl_share` of its norm, and
         the loss, still above `crawl_level` times its initial value, falls at least as fast at the
-        end as at the beginning.
+        end as at the beginning. Also after `certain_steps` steps at any rate that has not decayed,
+        if the largest step, repeated in all steps, changes every weight by less than
+        `certain_share` of `moved_share`.
 
     Stays quiet:
-        During warm-up. For rates that have decayed, a rate of 0 (see OPT601), losses that fall
+        During a warm-up that already changes the weights. For rates that have decayed, a rate of 0 (see OPT601), losses that fall
         more and more slowly, and fine-tuning that starts at a low loss, if the weights change.
 
     What to do:
@@ -89,6 +95,10 @@ class LearningRateTooLow(Rule):
     moved_share: float = threshold(
         0.05, unit="of the norm, over all steps", source="measured: 0.2 and more in runs that learn"
     )
+    certain_share: float = threshold(
+        0.1, unit="of `moved_share`, at the largest step", source="chosen by hand"
+    )
+    certain_steps: int = threshold(60, unit="steps at any rate", source="chosen by hand")
     step_share: float = threshold(
         1e-4, unit="of the norm per step", source="a tenth of the usual 1e-3"
     )
@@ -116,6 +126,15 @@ class LearningRateTooLow(Rule):
 
     def _judge(self, window: Window, series: Series, ratios: Ratios) -> Finding | None:
         _, loss_S = finite_part(series)
+        if len(loss_S) >= self.certain_steps and loss_S.min() >= 0:
+            rates = learning_rates(window, series)[1]
+            every = ratios.largest()
+            most = float(np.nanmax(every)) if len(every) else 0.0
+            steady = len(rates) > 0 and float(np.median(rates)) > HELD * rates.max() > 0
+            if steady and self._certainly_stands(series, loss_S, most):
+                rate = float(rates.max())
+                warming = rates[-1] > 0.99 * rate and rates[len(rates) // 2] < 0.6 * rate
+                return self._unmoved(window, series, loss_S, most, rate, warming=bool(warming))
         rated_S, rate_S = learning_rates(window, series)
         if len(loss_S) < self.steps or len(rate_S) < self.steps or rate_S.max() <= 0:
             return None
@@ -134,6 +153,13 @@ class LearningRateTooLow(Rule):
         if largest < self.crawl_share and self._speeds_up(series, steady_S):
             return self._crawling(window, series, steady_S, largest, rate)
         return None
+
+    def _certainly_stands(self, series: Series, loss_S: Floats, most: float) -> bool:
+        """Return whether the largest step, repeated in all steps, would change almost nothing."""
+        moved = most * series.total
+        return 0 < moved < self.certain_share * self.moved_share and self._stands(
+            series, loss_S, most
+        )
 
     def _stands(self, series: Series, loss_S: Floats, largest: float) -> bool:
         """Return whether the loss and the weights are where they began."""
@@ -154,7 +180,14 @@ class LearningRateTooLow(Rule):
         )
 
     def _unmoved(
-        self, window: Window, series: Series, loss_S: Floats, largest: float, rate: float
+        self,
+        window: Window,
+        series: Series,
+        loss_S: Floats,
+        largest: float,
+        rate: float,
+        *,
+        warming: bool = False,
     ) -> Finding:
         moved = largest * series.total
         first, last = _ends(series, loss_S)
@@ -163,13 +196,15 @@ class LearningRateTooLow(Rule):
             window,
             series,
             message=(
-                f"with a learning rate of {rate:.3g}, {series.total} steps changed no weight by "
+                f"with a learning rate of {rate:.3g}{STILL_WARMING if warming else ''}, "
+                f"{series.total} steps changed no weight by "
                 f"more than {100 * moved:.2g} % of its norm (limit {100 * self.moved_share:g} %); "
                 f"the loss went from {first:.4g} to {last:.4g}"
             ),
             evidence={"value": largest, "moved_share": moved, "limit": self.moved_share},
             rate=rate,
             wanted=rate * max(10.0, factor),
+            first_fix=SHORTER if warming else "",
         )
 
     def _crawling(
@@ -199,6 +234,7 @@ class LearningRateTooLow(Rule):
         evidence: dict[str, EvidenceValue],
         rate: float,
         wanted: float,
+        first_fix: str = "",
     ) -> Finding:
         optimizer = series.optimizers[0] if series.optimizers else ""
         whole = series.total <= len(series)
@@ -211,7 +247,7 @@ class LearningRateTooLow(Rule):
             message=message,
             evidence={**evidence, "learning_rate": rate, "optimizer": optimizer},
             fixes=(
-                f"Raise the learning rate from {rate:.3g} to about {wanted:.0e}.",
+                first_fix or f"Raise the learning rate from {rate:.3g} to about {wanted:.0e}.",
                 *self.fixes(window)[1:],
             ),
             location=optimizer_location(window, optimizer),

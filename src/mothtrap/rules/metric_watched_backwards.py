@@ -40,12 +40,10 @@ class MetricWatchedBackwards(Rule):
         direction is not known, and metrics with a minus sign. Checkpoints of every epoch.
 
     What to do:
-        - Keras: Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` picks the
-          direction for the loss and the framework's metrics.
-        - Keras: Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` picks the
-          direction for the framework's metrics.
-        - PyTorch: Create the schedule with `mode="min"` (the default) for a loss or an error.
-        - PyTorch: Create the schedule with `mode="max"` for an accuracy or a score.
+        - Pass `mode="min"` for a loss or an error (`greater_is_better=False` in Hugging Face's
+          Trainer); in Keras, `mode="auto"` picks the direction.
+        - Pass `mode="max"` for an accuracy or a score (`greater_is_better=True` in Hugging Face's
+          Trainer); in Keras, `mode="auto"` picks the direction.
 
     Example:
         EarlyStopping(monitor="val_loss", mode="max", patience=4)

@@ -108,7 +108,7 @@ def objective_mismatch(
             },
         )
 
-    if any(window.seen(BoostingBegan)):
+    if any(window.seen(BoostingBegan)) or not any(window.seen(EstimatorFitted)):
         return judge_each(window, judge)
     return _of_estimators(window, rows, levels, even)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, ScheduleEnded
+from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -34,7 +35,8 @@ class ScheduleAtWrongPace(Rule):
         for an attribute such as `max_iters`. If there were enough steps for
         all calls of a warm-up, but it did not end: a note when a `LinearLR` or a linear `LambdaLR`
         got less than a tenth of its calls (`warm_up_share`); a warning when a `LambdaLR` got less
-        than half (`named_share`), and its number is named after steps.
+        than half (`named_share`), and its number is named after steps. Warning at the start when
+        the warm-up of a trainer has at least as many steps as the training.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer run or for
@@ -56,10 +58,13 @@ class ScheduleAtWrongPace(Rule):
     """
 
     code = "OPT614"
-    needs = (Need(facts=(ScheduleEnded,)), Need(facts=(OptimizerFacts,), optional=True))
+    needs = (
+        *any_of(Need(facts=(ScheduleEnded,)), Need(facts=(TrainerSettings,))),
+        Need(facts=(OptimizerFacts,), optional=True),
+    )
     explains = (
         *("learning_rate_too_low", "learning_rate_zero", "loss_oscillating"),
-        "loss_not_decreasing",
+        *("loss_not_decreasing", "stuck_at_chance", "update_ratio"),
     )
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")
@@ -80,10 +85,33 @@ class ScheduleAtWrongPace(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the calls of each schedule with its planned calls."""
+        for settings in window.seen(TrainerSettings):
+            found = self._warm_up_too_long(window, settings)
+            if found is not None:
+                return [found]
         seen = list(window.seen(ScheduleEnded))
         if not seen:
             raise NotEnoughData("no schedule with a planned number of calls has ended")
         return [found for one in seen if (found := self._judge(window, one))][:1]
+
+    def _warm_up_too_long(self, window: Window, one: TrainerSettings) -> Finding | None:
+        if not one.warm_up or not one.total_steps or one.warm_up < one.total_steps:
+            return None
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.step,
+            message=(
+                f"the warm-up of {one.trainer} takes {one.warm_up} steps, but training has "
+                f"only {one.total_steps}: the learning rate reaches "
+                f"{one.total_steps / one.warm_up:.2%} of its value"
+            ),
+            evidence={"warm_up": one.warm_up, "steps": one.total_steps},
+            location=one.location,
+            fixes=(
+                "Warm up for 3 to 10 % of the steps: `warmup_steps=0.05`, or a number of steps.",
+            ),
+        )
 
     def _judge(self, window: Window, one: ScheduleEnded) -> Finding | None:
         if one.calls <= 1 or one.planned <= 1:

@@ -9,9 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-
-STILL, CURVE = 0.98, 5
-"""Share of the first loss that remains if nothing was learned, and passes; chosen by hand."""
+from mothtrap.rules._estimators import has_stood_still
 
 
 @rule("EST951", needs=[Need(facts=(EstimatorFitted,))])
@@ -85,10 +83,3 @@ def too_few_passes(
                 },
             )
     return None
-
-
-def has_stood_still(one: EstimatorFitted) -> bool:
-    """Return whether a network stopped although its training loss hardly fell."""
-    curve = one.loss_curve
-    whole = len(curve) == one.iterations >= CURVE
-    return one.call == "fit" and whole and not one.exhausted and curve[-1] > STILL * curve[0] > 0

@@ -9,6 +9,7 @@ from mothtrap.core.facts.data import IndicesShared, InputDistribution, RowsShare
 from mothtrap.core.facts.evaluations import EvaluationPhase, LossRowsShared
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.pipelines import SplitReshuffled
+from mothtrap.core.facts.trainers import TrainingPhase
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
@@ -45,7 +46,8 @@ class TrainEvalOverlap(Rule):
         more than equal rows in the data explain, or the rows are copies of one another. Samples
         evaluated after a job resumed were trained on before it. Warning when all evaluation rows
         were trained on, nothing else is evaluated, and they are only a part of the training data or
-        come from a loader with its own dataset.
+        come from a loader with its own dataset, or if a trainer validates on the training loader's
+        data only.
         Info when the training data themselves are evaluated, or a single batch of them without
         labels, for example to draw pictures.
 
@@ -80,7 +82,7 @@ class TrainEvalOverlap(Rule):
             Need(facts=(RowsShared,)),
             Need(facts=(SplitReshuffled,)),
         ),
-        Need(facts=(EvaluationPhase, Resumed, SplitDrawn), optional=True),
+        Need(facts=(EvaluationPhase, Resumed, SplitDrawn, TrainingPhase), optional=True),
         Need(facts=(InputDistribution, LossCall, LossRowsShared), optional=True),
     )
     explains = ("too_good_to_be_true",)
@@ -140,7 +142,7 @@ class TrainEvalOverlap(Rule):
         )
         return self.finding(
             window,
-            severity=Severity.INFO if itself else Severity.ERROR,
+            severity=_of_itself(window) if itself else Severity.ERROR,
             step=one.step,
             message=said,
             evidence={
@@ -309,6 +311,13 @@ def _is_masked(window: Window, one: RowsShared) -> bool:
     if len(given) != 1 or not used:
         return False
     return max(used) < one.train_rows <= max(given)
+
+
+def _of_itself(window: Window) -> Severity:
+    """Return the severity of evaluated training data: a trainer's validation needs other data."""
+    validates = any(one.phase == "validation" for one in window.seen(TrainingPhase))
+    others = any(not one.shared for one in window.seen(IndicesShared))
+    return Severity.WARNING if validates and not others else Severity.INFO
 
 
 def _pictured(window: Window, module: str) -> bool:

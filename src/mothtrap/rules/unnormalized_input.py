@@ -84,6 +84,7 @@ class UnnormalizedInput(Rule):
         "clipping_every_step",
         "constant_output",
         "dead_units",
+        "epsilon_too_large",
         "exploding_gradient",
         "gradient_spike",
         "learning_rate_too_high",

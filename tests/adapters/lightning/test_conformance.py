@@ -27,6 +27,10 @@ class TestLightning(AdapterTests):
     steps = 24
     replaced: ClassVar = (call, pl.LightningModule, pl.Trainer, LightningOptimizer)
 
+    elsewhere: ClassVar = dict.fromkeys(
+        ("MetricWatched", "OptimizerNeverStepped"), "tests/adapters/lightning/test_settings.py"
+    )
+
     def train(self) -> bytes:
         return weights(fit())
 

@@ -37,6 +37,7 @@ class TestTransformers(AdapterTests):
     replaced: ClassVar = (trainer_callback.CallbackHandler, transformers.Trainer)
     elsewhere: ClassVar = {
         "EpochMetrics": "tests/adapters/transformers/test_evaluations.py",
+        "MetricWatched": "tests/adapters/transformers/test_settings.py",
         "UndividedLoss": "tests/adapters/transformers/test_undivided_loss.py",
     }
 

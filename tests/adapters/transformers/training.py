@@ -102,14 +102,14 @@ def train(
     ):
         warnings.simplefilter("ignore")
         model = gpt2() if model is None else model
-        given = {"num_train_epochs": 2, "logging_steps": 1, "learning_rate": 1e-2}
+        given: dict[str, Any] = {"num_train_epochs": 2, "logging_steps": 1, "learning_rate": 1e-2}
+        given |= {"save_strategy": "no"}
         arguments = transformers.TrainingArguments(
             output_dir=folder,
             per_device_train_batch_size=8,
             per_device_eval_batch_size=16,
             report_to=[],
             use_cpu=True,
-            save_strategy="no",
             disable_tqdm=True,
             **(given | SETTINGS[kind] | settings),
         )

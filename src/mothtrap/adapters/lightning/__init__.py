@@ -13,7 +13,7 @@ from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.adapters.lightning.hooks import LightningHandle
 from mothtrap.core.adapters import Environment
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
-from mothtrap.core.facts.trainers import LossNotReturned
+from mothtrap.core.facts.trainers import LossNotReturned, OptimizerNeverStepped
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.handle import AdapterSpec
@@ -41,7 +41,9 @@ ADAPTER: Final = AdapterSpec(
     handle=LightningHandle,
     requires="lightning>=2.2",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {LossNotReturned, EpochMetrics, MetricWatched}),
+    reports=Reports(
+        facts=REPORTS.facts | {LossNotReturned, EpochMetrics, MetricWatched, OptimizerNeverStepped}
+    ),
     watched=_is_module,
     refines="torch",
     steps="base",

@@ -10,8 +10,14 @@ from typing import Any, Final
 
 from mothtrap.adapters.lightning import left_out, watched_metrics
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
+from mothtrap.adapters.lightning.manual_steps import ManualSteps
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
-from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings, TrainingPhase
+from mothtrap.core.facts.trainers import (
+    LossNotReturned,
+    OptimizerNeverStepped,
+    TrainerSettings,
+    TrainingPhase,
+)
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.trainers.trainer_handle import Phase, TrainerHandle, count, limit
@@ -25,7 +31,14 @@ bad batch.
 class LightningHandle(TrainerHandle):
     """Handle for Lightning."""
 
-    facts = (TrainerSettings, TrainingPhase, LossNotReturned, EpochMetrics, MetricWatched)
+    facts = (
+        TrainerSettings,
+        TrainingPhase,
+        LossNotReturned,
+        EpochMetrics,
+        MetricWatched,
+        OptimizerNeverStepped,
+    )
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that runs all hooks, and `self.log`."""
@@ -33,6 +46,7 @@ class LightningHandle(TrainerHandle):
         self._names: set[str] = set()
         self._stepped: weakref.ref[Any] | None = None
         self._nothing = 0
+        self._manual = ManualSteps()
         self._fit: tuple[str, str | None] = ("", None)
         follow_trainers(replacements)
         for root in ROOTS:
@@ -70,6 +84,9 @@ class LightningHandle(TrainerHandle):
         if (args[0] if args else kwargs.get("hook_name")) != "training_step":
             return
         module = trainer.lightning_module
+        if self.watches(module):
+            for found in self._manual.called(trainer, self.job.now.step):
+                self.job.fact(found)
         if self._stepped is None or self._stepped() is not module:
             self._stepped, self._nothing = weakref.ref(module), 0
         if output is not None or not module.automatic_optimization:

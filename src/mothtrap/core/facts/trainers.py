@@ -16,7 +16,8 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     `divides_by_all`: it divides each loss by `accumulates`, even if the rest of an epoch has fewer
     batches. `batches` is the number of batches in an epoch; None = unknown. `leaves_out` is a
     setting, as the script writes it, that leaves out a part of the training batches, and `share`
-    the part that remains; None = unknown.
+    the part that remains; None = unknown. `total_steps` are the steps of the whole training, and
+    `warm_up` the steps in which the learning rate rises; None = unknown.
     """
 
     trainer: str
@@ -34,6 +35,8 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     batches: int | None = None
     leaves_out: str = ""
     share: float | None = None
+    total_steps: int | None = None
+    warm_up: int | None = None
     location: str | None = None
 
 
@@ -57,6 +60,21 @@ class LossNotReturned(Fact, frozen=True, kw_only=True, tag=True):
 
     model: str
     calls: int
+    location: str | None = None
+
+
+class OptimizerNeverStepped(Fact, frozen=True, kw_only=True, tag=True):
+    """An optimizer of a trainer never stepped in `calls` training steps of the model `model`.
+
+    Its parameters, `parameter` and `parameters` - 1 others, have gradients. `location` is the line
+    of the training step.
+    """
+
+    optimizer: str
+    model: str
+    calls: int
+    parameter: str
+    parameters: int
     location: str | None = None
 
 

@@ -31,7 +31,7 @@ def is_apart(x: Any, y: Any) -> bool:
 
 def _names(frame: Any) -> Any:
     """Return the names of the rows; None if there are none, or if they only count the rows."""
-    index = getattr(frame, "index", None)
+    index: Any = getattr(frame, "index", None)
     if not hasattr(index, "is_unique") or not hasattr(frame, "iloc") or len(index) < MIN_ROWS:
         return None
     if not index.is_unique or getattr(index, "nlevels", 1) != 1:

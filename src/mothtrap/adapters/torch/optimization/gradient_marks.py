@@ -109,7 +109,8 @@ class ClosureEvaluations:
     def left(self, optimizer: Optimizer) -> int:
         """Return how many evaluations of the step began with earlier gradients."""
         self._marks = []
-        evaluations = _evaluations(optimizer) - self._counted
+        # Optimizers other than LBFGS count nothing, and evaluate the closure once.
+        evaluations = _evaluations(optimizer) - self._counted or int(self._counted == 0)
         return max(0, min(evaluations, self._backwards) - self._clean)
 
 

@@ -165,13 +165,19 @@ class OwnershipObserver:
             return None
         every = [p for p in whole.parameters() if is_plain(p)]
         total = sum(p.numel() for p in every)
+        untouched = {
+            id(p)
+            for module in whole.modules()
+            if looks_untouched([module])
+            for p in module.parameters(recurse=False)
+        }
         fresh = sum(
             p.numel()
             for p in every
             if p in self._watched
             and p.ndim > 1
             and self._optimizers.owner(p) is None
-            and looks_drawn_uniformly(p)
+            and (id(p) in untouched or looks_drawn_uniformly(p))
         )
         return fresh / total if total else None
 

@@ -1,0 +1,69 @@
+"""Optimizers of a manual optimization that never step."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from mothtrap.core.facts.trainers import OptimizerNeverStepped
+from mothtrap.tracing.source import frames
+
+CALLS = 64
+"""Training steps in which an optimizer of a manual optimization should step; chosen by hand."""
+
+
+class ManualSteps:
+    """Compares the versions of an optimizer's parameters, which each step in place raises."""
+
+    def __init__(self) -> None:
+        self._module: weakref.ref[Any] | None = None
+        self._calls = self._since = 0
+        self._versions: dict[int, list[int]] = {}
+
+    def called(self, trainer: Any, step: int) -> list[OptimizerNeverStepped]:
+        """Count a training step; return the optimizers that have not stepped, once.
+
+        Args:
+            trainer: trainer that called the training step of its module.
+            step: step in progress.
+        """
+        module = trainer.lightning_module
+        if module.automatic_optimization:
+            return []
+        if self._module is None or self._module() is not module:
+            self._module, self._calls, self._since = weakref.ref(module), 0, step
+            self._versions = {n: _versions(o) for n, o in enumerate(trainer.optimizers)}
+        self._calls += 1
+        if self._calls != CALLS:
+            return []
+        idle = [
+            optimizer
+            for number, optimizer in enumerate(trainer.optimizers)
+            if self._versions.get(number) == _versions(optimizer)
+        ]
+        return [found for each in idle if (found := _fact(each, module, self._since)) is not None]
+
+
+def _parameters(optimizer: Any) -> list[Any]:
+    return [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def _versions(optimizer: Any) -> list[int]:
+    return [each._version for each in _parameters(optimizer)]
+
+
+def _fact(optimizer: Any, module: Any, step: int) -> OptimizerNeverStepped | None:
+    """Describe an optimizer whose parameters have gradients; None if they have none."""
+    names = {id(each): name for name, each in module.named_parameters()}
+    reached = [each for each in _parameters(optimizer) if each.grad is not None]
+    if not reached:
+        return None
+    return OptimizerNeverStepped(
+        step=step,
+        optimizer=type(optimizer).__name__,
+        model=type(module).__name__,
+        calls=CALLS,
+        parameter=names.get(id(reached[0]), "a parameter"),
+        parameters=len(reached),
+        location=frames.returned_at(type(module).training_step),
+    )
