@@ -182,3 +182,9 @@ def test_a_dropout_function_that_does_not_get_the_mode_is_a_warning() -> None:
     assert finding.fixes[0].startswith("Pass the mode to the function")
     [other] = check(*phases())
     assert other.fixes[0].startswith("Call `model.eval()`")
+
+
+def test_rows_of_one_graph_are_evaluated_with_the_same_input() -> None:
+    [finding] = check(*phases(forwards=2, labelled=2, repeated=True))
+    assert finding.severity is Severity.ERROR
+    assert check(*phases(forwards=20, labelled=1, repeated=True)) == []

@@ -54,9 +54,9 @@ class TrainModeInEvaluation(Rule):
         Models that run in evaluation mode in any evaluation, or in a part of it, because the user
         then sets the mode on purpose. Models that no optimizer holds (teachers, averaged copies).
         Models without dropout or batch norm. The same input passed several times, as for Monte
-        Carlo dropout. Forward passes at nearly every step without a loss, because they are part of
-        training (pseudo labels, a generator's samples). In a GAN at most info when no loss was
-        recorded.
+        Carlo dropout, unless a loss follows each time. Forward passes at nearly every step without
+        a loss, because they are part of training (pseudo labels, a generator's samples). In a GAN
+        at most info when no loss was recorded.
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
@@ -134,7 +134,7 @@ class TrainModeInEvaluation(Rule):
         forwards = sum(phase.forwards for phase in phases)
         few = forwards < self.forwards and not self._shows_labels(phases)
         single = few and self._are_tests(window, phases)
-        if (few and not single) or any(phase.repeated for phase in phases):
+        if (few and not single) or any(_averages(phase) for phase in phases):
             return None
         severity = Severity.WARNING if single else self._severity(window, phases)
         if severity is None:
@@ -191,7 +191,7 @@ class TrainModeInEvaluation(Rule):
 
     def _waits(self, phases: list[EvaluationPhase]) -> bool:
         """Return whether more evaluations like these would be reported."""
-        if any(phase.repeated for phase in phases):
+        if any(_averages(phase) for phase in phases):
             return False
         if self._shows_labels(phases):
             return False
@@ -211,6 +211,14 @@ class TrainModeInEvaluation(Rule):
         if _feeds_the_loss(window, phases) and not has_players(window):
             return Severity.WARNING
         return Severity.INFO if enough else None
+
+
+def _averages(phase: EvaluationPhase) -> bool:
+    """Return whether an evaluation may average outputs for the same input, as Monte Carlo dropout.
+
+    If a loss follows each forward pass, it does not; it may use other rows of the same graph.
+    """
+    return phase.repeated and phase.labelled < phase.forwards
 
 
 def _words(phase: EvaluationPhase) -> str:

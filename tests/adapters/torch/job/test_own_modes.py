@@ -51,6 +51,11 @@ class OftenDropping(nn.Module):
         return nn.functional.dropout(x, p=self.dropout)
 
 
+class OnceDropping(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(F.dropout(x, 0.3, training=self.training).relu(), 0.3)
+
+
 class ByLiteral(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return F.dropout(x, 0.5, training=True)  # Monte Carlo dropout
@@ -124,6 +129,7 @@ def test_buffers_that_depend_on_the_mode_are_found(module: nn.Module, updates: b
     [
         (AlwaysDropping(), True),
         (OftenDropping(0.3), True),
+        (OnceDropping(), True),
         (OftenDropping(0.0), False),
         (ByLiteral(), False),
         (NeverDropping(), False),

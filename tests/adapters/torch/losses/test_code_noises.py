@@ -6,6 +6,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import watched
 from torch import nn
+from torch.nn import functional
 
 from mothtrap.core.facts.losses import CodeNoise
 
@@ -33,7 +34,7 @@ def factors(scale: Scale, divergence: Callable[[Tensor, Tensor], Tensor]) -> lis
         for _ in range(13):
             x = torch.rand(5, 8)
             mean, out = encoder(x).chunk(2, 1)
-            code = mean + scale(out) * torch.randn(5, 3)
+            code = functional.dropout(mean) + scale(out) * torch.randn(5, 3)
             loss = (decoder(code) - x).square().sum() + divergence(mean, out)
             optimizer.zero_grad()
             loss.backward()

@@ -74,6 +74,11 @@ def test_a_state_with_other_names_is_told() -> None:
     assert "test_restores.py" in (one.location or "")
 
 
+def test_a_checkpoint_whose_weights_are_one_level_deeper_is_told() -> None:
+    [one] = unmatched(lambda state: {"epoch": 3, "model": state})
+    assert (one.given, one.shared, one.own) == (2, 0, "0.weight")
+
+
 @pytest.mark.parametrize(
     "rename",
     [

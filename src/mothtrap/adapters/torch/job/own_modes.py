@@ -92,14 +92,26 @@ def _without_mode(forward: Any) -> str | None:
     code = getattr(forward, "__code__", None)
     if code is None or ON_BY_DEFAULT.isdisjoint(code.co_names):
         return None
-    if not frames.is_users_file(code.co_filename) or "training" in code.co_names:
+    if not frames.is_users_file(code.co_filename):
         return None
     tree = parsed(code.co_filename)
     scope = frames.scope_of(tree, code, code.co_firstlineno) if tree is not None else None
     if not isinstance(scope, ast.FunctionDef) or scope.name != code.co_name:
         return None
+    if _branches_on_mode(scope):
+        return None
     lines = [call.lineno for call in _dropout_calls(scope) if _is_without_mode(call)]
     return frames.line_of(code.co_filename, lines[0]) if lines else None
+
+
+def _branches_on_mode(scope: ast.FunctionDef) -> bool:
+    """Return whether a condition reads `training`, so that it may guard a dropout."""
+    tests = [node.test for node in ast.walk(scope) if isinstance(node, ast.If | ast.IfExp)]
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == "training"
+        for test in tests
+        for part in ast.walk(test)
+    )
 
 
 def _dropout_calls(scope: ast.FunctionDef) -> Iterator[ast.Call]:

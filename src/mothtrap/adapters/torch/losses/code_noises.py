@@ -64,21 +64,21 @@ class CodeNoiseObserver:
 def _factor(root: Node) -> str | None:
     """Return the wrong factor of the noise; None if it is right, or there is no divergence."""
     head = _head(root)
-    operands = {child for node in head for child in _children(node)}
-    variances = [node for node in operands if operation(node) == "exp"]
-    codes = {code for node in variances for code in _children(node) if code in operands}
+    operands = {edge for node in head for edge in _edges(node)}
+    variances = [node for node, _ in operands if operation(node) == "exp"]
+    codes = {code for node in variances for code in _edges(node) if code in operands}
     if not codes:
         return None
     products = [
         node
         for node in graph.nodes([root])
-        if node not in head and operation(node) == "mul" and len(_children(node)) == 1
+        if node not in head and operation(node) == "mul" and len(_edges(node)) == 1
     ]
     saved = SavedValues()
-    factors = [_children(node)[0] for node in products if _is_by_noise(node, saved)]
-    if any(operation(one) == "exp" and _children(one)[0] in codes for one in factors):
+    factors = [_edges(node)[0] for node in products if _is_by_noise(node, saved)]
+    if any(operation(node) == "exp" and _edges(node)[0] in codes for node, _ in factors):
         return VARIANCE
-    if any(one in codes for one in factors):
+    if any(edge in codes for edge in factors):
         return LOG_VARIANCE
     return None
 
@@ -93,14 +93,15 @@ def _head(root: Node) -> set[Node]:
     """Return the sums and products with constants between a loss and its terms."""
     found, waiting = {root}, [root]
     while waiting and len(found) < graph.MAX_HEAD_NODES:
-        for child in _children(waiting.pop()):
+        for child, _ in _edges(waiting.pop()):
             name = operation(child)
-            single = name != "mul" or len(_children(child)) == 1
+            single = name != "mul" or len(_edges(child)) == 1
             if child not in found and name in _LINEAR and single:
                 found.add(child)
                 waiting.append(child)
     return found
 
 
-def _children(node: Node) -> list[Node]:
-    return [child for child, _ in node.next_functions if child is not None]
+def _edges(node: Node) -> list[tuple[Node, int]]:
+    """Return the operands that need a gradient, each as a node and the number of its output."""
+    return [(child, number) for child, number in node.next_functions if child is not None]

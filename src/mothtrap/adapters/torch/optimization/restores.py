@@ -43,12 +43,12 @@ class RestoreObserver:
 
     def loading(self, module: nn.Module, state: Any, *, strict: bool = True) -> None:
         """Handle the start of loading a state into a module."""
-        first = _first_tensor(state) if isinstance(state, Mapping) else None
-        if first is None or self._reported >= MAX_REPORTED:
+        if not isinstance(state, Mapping) or self._reported >= MAX_REPORTED:
             return
         if not strict:
             self._compare_names(module, state)
-        taken, step = self._states.get(first), self._job.grouper.steps_applied
+        first, step = _first_tensor(state), self._job.grouper.steps_applied
+        taken = self._states.get(first) if first is not None else None
         if taken is None or taken[0] >= step:
             return
         own = dict(module.named_parameters())
