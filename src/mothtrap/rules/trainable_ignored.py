@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.functions import TrainableIgnored
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
@@ -52,7 +53,10 @@ def trainable_ignored(
     References:
         https://keras.io/guides/transfer_learning/
     """
-    for one in window.seen(TrainableIgnored):
+    seen = list(window.seen(TrainableIgnored))
+    if not seen and not window.total_steps:
+        raise NotEnoughData("no step was recorded")
+    for one in seen:
         changed = one.unfrozen + one.frozen
         if changed <= share * one.elements:
             continue

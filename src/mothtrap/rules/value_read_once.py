@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.compiling import ValueReadOnce
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
@@ -63,7 +64,10 @@ def value_read_once(
         https://www.tensorflow.org/guide/function#depending_on_python_global_and_free_variables
         https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html
     """
-    for one in window.seen(ValueReadOnce):
+    seen = list(window.seen(ValueReadOnce))
+    if not seen and not window.total_steps:
+        raise NotEnoughData("no step was recorded")
+    for one in seen:
         if one.calls < num_calls:
             continue
         function = f"`{one.function}`"

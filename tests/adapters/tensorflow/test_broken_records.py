@@ -135,7 +135,7 @@ def test_a_picture_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
 def test_a_file_that_is_compressed_is_named(files: list[str]) -> None:
     Path(files[1]).write_bytes(gzip.compress(Path(files[1]).read_bytes()))
     sentence = explained(tf.data.TFRecordDataset(files))
-    assert sentence.endswith(f"another format: {files[1]}, which is compressed with gzip")
+    assert sentence.endswith(f"a different format: {files[1]}, which is compressed with gzip")
 
 
 def test_shapes_of_a_batch_that_differ_are_named() -> None:

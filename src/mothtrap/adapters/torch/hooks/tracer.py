@@ -23,7 +23,6 @@ from mothtrap.adapters.torch.hooks.reports import (
     REPORTS_OF_ONE_THREAD,
     SHARED,
 )
-from mothtrap.adapters.torch.job.aliases import AliasObserver
 from mothtrap.adapters.torch.job.devices import use_devices
 from mothtrap.adapters.torch.job.distributed import in_group
 from mothtrap.adapters.torch.job.memory import MemoryObserver
@@ -35,6 +34,7 @@ from mothtrap.adapters.torch.layers.buffers import BufferObserver
 from mothtrap.adapters.torch.layers.initial_weights import InitialWeightsObserver
 from mothtrap.adapters.torch.losses.backwards import LossObserver
 from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
+from mothtrap.adapters.torch.optimization.aliases import AliasObserver
 from mothtrap.adapters.torch.optimization.checkpoints import CheckpointObserver
 from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 from mothtrap.adapters.torch.optimization.inventory import FACTS, InventoryObserver
