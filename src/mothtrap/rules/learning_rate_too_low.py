@@ -53,8 +53,9 @@ class LearningRateTooLow(Rule):
         `certain_share` of `moved_share`.
 
     Stays quiet:
-        During a warm-up that already changes the weights. For rates that have decayed, a rate of 0 (see OPT601), losses that fall
-        more and more slowly, and fine-tuning that starts at a low loss, if the weights change.
+        During a warm-up that already changes the weights. For rates that have decayed, a rate of 0
+        (see OPT601), losses that fall more and more slowly, and fine-tuning that starts at a low
+        loss, if the weights change.
 
     What to do:
         - Raise the learning rate by a factor of 10 to 1000: 1e-3 is usual for Adam, 0.01 to 0.1
