@@ -6,6 +6,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, BoostingEnded
+from mothtrap.core.findings import EvidenceValue
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
@@ -93,7 +94,11 @@ def boosting_rate_too_low(
         if not began.rounds_before and ended.rounds >= rounds:
             words = _hardly_moves(one, reached, certain)
             if words:
-                evidence = {"value": reached, "limit": certain, "fit": began.fit}
+                evidence: dict[str, EvidenceValue] = {
+                    "value": reached,
+                    "limit": certain,
+                    "fit": began.fit,
+                }
                 fixes = (1,) if penalty_of(began) else (0,)
                 return Found.of([began, ended], words, count=1, evidence=evidence, fixes=fixes)
         stopped = began.stops_after is not None and ended.rounds < began.rounds_asked

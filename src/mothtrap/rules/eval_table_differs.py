@@ -5,6 +5,7 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer, TableSeen
+from mothtrap.core.findings import EvidenceValue
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
@@ -78,7 +79,7 @@ def eval_table_differs(window: Window) -> list[Found]:
         for site in one.held_out:
             labels = _labels(one.tables.get(""), one.tables.get(site))
             if labels:
-                evidence = {"site": site, "fit": one.began.fit}
+                evidence: dict[str, EvidenceValue] = {"site": site, "fit": one.began.fit}
                 words = f"the labels of {site} {labels}"
                 return Found.of(one.began, words, mode="eval", evidence=evidence, fixes=(2,))
             seen = one.differences.get(site)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.trainers import TrainerSettings
+from mothtrap.core.findings import EvidenceValue
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
@@ -62,7 +63,11 @@ def training_cut_short(
     if not seen:
         raise NotApplicable("no trainer runs the loop")
     for one in seen:
-        evidence = {"batches": one.batches, "accumulates": one.accumulates, "share": one.share}
+        evidence: dict[str, EvidenceValue] = {
+            "batches": one.batches,
+            "accumulates": one.accumulates,
+            "share": one.share,
+        }
         if one.batches is not None and one.accumulates >= one.batches >= batches:
             return Found.of(
                 one,

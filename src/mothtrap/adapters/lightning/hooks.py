@@ -135,7 +135,7 @@ class LightningHandle(TrainerHandle):
         )
         place = frames.user_location()
         self._fit = f"fit of {type(module).__name__} at {place}", place
-        about = {"step": self.job.now.step, "fit": self._fit[0], "place": place}
+        about: dict[str, Any] = {"step": self.job.now.step, "fit": self._fit[0], "place": place}
         for one in watched_metrics.watched(trainer, **about):
             self.job.fact(one)
         self.enter("train", int(trainer.current_epoch))

@@ -21,7 +21,7 @@ def watched(trainer: Any, *, step: int, fit: str, place: str | None) -> Iterator
         fit: label of the line that trains.
         place: this line.
     """
-    about = {"step": step, "fit": fit, "held_out": True, "location": place}
+    about: dict[str, Any] = {"step": step, "fit": fit, "held_out": True, "location": place}
     for one in trainer.callbacks:
         monitor, mode = getattr(one, "monitor", None), getattr(one, "mode", None)
         if not isinstance(monitor, str) or mode not in ("min", "max"):
@@ -29,7 +29,11 @@ def watched(trainer: Any, *, step: int, fit: str, place: str | None) -> Iterator
         saves = hasattr(one, "best_model_path")
         if saves and getattr(one, "save_top_k", 1) in (0, EVERY_EPOCH):
             continue
-        names = {"callback": type(one).__name__, "monitor": monitor, "metric": monitor}
+        names: dict[str, Any] = {
+            "callback": type(one).__name__,
+            "monitor": monitor,
+            "metric": monitor,
+        }
         yield MetricWatched(direction=mode, saves=saves, stops=not saves, **names, **about)
     for config in trainer.lr_scheduler_configs:
         if config.reduce_on_plateau and isinstance(config.monitor, str):

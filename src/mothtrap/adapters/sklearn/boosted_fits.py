@@ -41,9 +41,9 @@ def report(job: Job, fit: Fit, estimator: Any, rows: int) -> bool:
         job.fact(_grown(fit, trees[made], made, rows, job.now.step))
         job.stood_ready(OF_ROUNDS)
         known = made < len(loss_S) and bool(np.isfinite(loss_S[made]))
-        value = float(loss_S[made]) if known else None
+        value = float(loss_S[made]) if known else 0.0
         series = Losses(series=fit.label, value=value, location=fit.location or None)
-        job.step([series] if value is not None else [])
+        job.step([series] if known else [])
     job.fact(BoostingEnded(step=job.now.step, fit=fit.label, rounds=len(trees)))
     return True
 

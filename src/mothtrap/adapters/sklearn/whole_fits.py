@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, Protocol
@@ -50,7 +49,7 @@ class WholeHandle(Protocol):
     """Methods of a handle that this module uses; see `SklearnHandle`."""
 
     job: Job
-    labels: Mapping[Any, str]
+    labels: weakref.WeakKeyDictionary[Any, str]
 
     def watches(self, target: object) -> bool:
         """Return whether an estimator is observed."""
@@ -245,7 +244,7 @@ class WholeFits:
         self.settle()
         estimator = call.f_locals["self"]
         fitted, label = self._of(estimator), self._handle.labels.get(estimator)
-        x = call.f_locals.get("X")
+        x: Any = call.f_locals.get("X")
         if label is None or len(getattr(x, "shape", ())) != 2:
             return
         place = frames.user_location() or ""
@@ -259,7 +258,7 @@ class WholeFits:
         theirs = sample_of(x)
         trained = whole_tables.are_equal(fitted.own, theirs, fitted.rows, x.shape[0])
         self._latest = Predicted(fitted, x.shape[0], site, place, trained, label)
-        about = {"step": self._handle.job.now.step, "site": site, "place": place}
+        about: dict[str, Any] = {"step": self._handle.job.now.step, "site": site, "place": place}
         found = whole_tables.of_rows(fitted.name, label, fitted.own, theirs, fitted.names, **about)
         if trained:
             self._trained.setdefault(fitted.order, []).extend(found)
