@@ -21,23 +21,20 @@ def shuffled_apart(window: Window) -> Found | None:
     """Inputs and labels are shuffled in different orders.
 
     What it detects:
-        A pipeline that shuffles inputs and labels separately, each in its own order, or only one of
-        the two, and pairs them afterwards. A table of pandas whose labels have the same row names
-        in another order.
+        A pipeline that shuffles inputs and labels separately, or only one of the two, and pairs
+        them afterwards. A table of pandas whose labels have the row names in another order.
 
     Why it matters:
         No label belongs to its input. The loss stays at the level of guessing, or the model
         memorizes the rows and does not generalize.
 
     Fires:
-        Error when `fit` gets a pipeline that pairs inputs and labels after shuffling. Error when
-        more than half of the row names of a table are also those of its labels, but fewer than
-        half of them are in the same place.
+        Error when `fit` gets a pipeline that pairs inputs and labels after shuffling. Error when a
+        table and its labels share most row names, but less than half of them in the same place.
 
     Stays quiet:
-        Both shuffled with the same buffer and the same seed. Pairs that are not input and label:
-        two images, two mixed datasets. Tables whose rows were numbered anew, because their names
-        say nothing about the order.
+        Both shuffled with the same buffer and the same seed. Pairs that are not input and label,
+        such as two images. Tables whose rows were numbered anew.
 
     What to do:
         - Keras: Pair first, then shuffle: `tf.data.Dataset.zip((inputs, labels)).shuffle(n)`.

@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from mothtrap.adapters.tensorflow.probes.probes import Look
+
 ATTENTION = ("MultiHeadAttention", "GroupedQueryAttention")
 """Classes of layers that are called with queries, values, keys and masks."""
 
@@ -30,6 +32,13 @@ def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         return ""
     is_masked = given.get("use_causal_mask") or given.get("attention_mask") is not None
     return "masked" if is_masked or len(args) > 3 else "attention"
+
+
+def sight_of_look(look: Look, *, has_decoder: bool) -> tuple[str | None, str | None]:
+    """Return the layer through which positions depend on later ones, and the line that calls it."""
+    seen = [(sight, place) for sight, place, decodes in look.sights if decodes or not has_decoder]
+    ahead = looks_ahead([sight for sight, _ in seen]) if seen else None
+    return ahead, next((place for sight, place in seen if sight == ahead), None)
 
 
 def looks_ahead(sights: Sequence[str]) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from msgspec import structs
 
 from mothtrap.adapters.keras import added_masks, layers, losses
 from mothtrap.adapters.keras.agreeing_losses import AgreementLooks
-from mothtrap.adapters.keras.causality import looks_ahead
+from mothtrap.adapters.keras.causality import sight_of_look
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -68,9 +67,10 @@ class LossCalls:
             len(look.losses) == 1
             and not look.raw
             and not any(layers.has_penalty(c.layer) for c in look.layers)
-            and (fit is not None or _is_whole(look))
+            and (fit is not None or look.loss_is_whole)
         )
-        sight = _sight(look)
+        one_input = len(_data(look)) == 1
+        sight = sight_of_look(look, has_decoder=bool(_later(look))) if one_input else (None, None)
         for call in look.losses:
             if call.prediction is None or call.target is None:
                 continue
@@ -108,15 +108,6 @@ class LossCalls:
         target_samples.add_to_order(order, step, called)
 
 
-def _is_whole(look: Look) -> bool:
-    """Return whether a tape differentiates the only loss itself, or its negative."""
-    gave = look.losses[0].gave
-    if gave is None or len(look.targets) != 1:
-        return True  # unknown
-    loss, whole = float(gave.read()), float(look.targets[0].value.read())
-    return math.isclose(abs(loss), abs(whole), rel_tol=1e-3, abs_tol=1e-6)
-
-
 def _data(look: Look) -> list[tuple[Any, Slot]]:
     """Return the layers that received the model's input data, with that data."""
     given = [(c.layer, c.given) for c in look.layers if c.data and c.given is not None]
@@ -136,13 +127,3 @@ def _inputs(given: list[tuple[Any, Slot]]) -> list[Array]:
         slot.read().astype(np.int64) if layers.looks_up(layer) else slot.read()
         for layer, slot in given
     ]
-
-
-def _sight(look: Look) -> tuple[str | None, str | None]:
-    """Return the layer through which positions depend on later ones, and the line that calls it."""
-    if len(_data(look)) != 1:
-        return None, None
-    has_decoder = bool(_later(look))
-    seen = [(sight, place) for sight, place, decodes in look.sights if decodes or not has_decoder]
-    ahead = looks_ahead([sight for sight, _ in seen]) if seen else None
-    return ahead, next((place for sight, place in seen if sight == ahead), None)

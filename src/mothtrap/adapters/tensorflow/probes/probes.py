@@ -6,6 +6,7 @@ host opens for the steps to inspect.
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Sequence
@@ -185,6 +186,15 @@ class Look:
     gradients: list[tuple[Any, Any]] = field(default_factory=list)
     scalars: list[tuple[Any, str | None]] = field(default_factory=list)
     in_branches: list[Applied] = field(default_factory=list)
+
+    @property
+    def loss_is_whole(self) -> bool:
+        """Return whether a tape differentiates the only loss itself, or its negative."""
+        gave = self.losses[0].gave
+        if gave is None or len(self.targets) != 1:
+            return True  # unknown
+        loss, whole = float(gave.read()), float(self.targets[0].value.read())
+        return math.isclose(abs(loss), abs(whole), rel_tol=1e-3, abs_tol=1e-6)
 
     def add_target(self, target: Target) -> None:
         """Add a loss, unless a persistent tape has already added it."""
