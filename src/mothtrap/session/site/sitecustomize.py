@@ -111,6 +111,7 @@ class _PausedCollection:
     def __init__(self) -> None:
         self._paused = gc.isenabled()
         self._sets_aside = self._paused and _is_at_the_top() and _few_objects()
+        self._references = sys.getrefcount(sys.modules["__main__"])
         gc.disable()
 
     def report(self, made: int) -> None:
@@ -121,9 +122,31 @@ class _PausedCollection:
 
     def end(self) -> None:
         if self._sets_aside:
+            if sys.getrefcount(sys.modules["__main__"]) > self._references:
+                _forget_script_in_copies()
             gc.freeze()
         if self._paused:
             gc.enable()
+
+
+def _forget_script_in_copies() -> None:
+    """Take the script out of the copies of `sys.modules` that `inspect.signature` leaves behind.
+
+    Its look at a C function leaves a cycle with such a copy (CPython 3.11 to 3.13). Excluded from
+    collection, the cycle would keep the variables of the script until after the modules that their
+    `__del__` uses: XGBoost then prints an AttributeError at the end.
+    """
+    script = sys.modules["__main__"]
+    for copy in gc.get_referrers(script):
+        if type(copy) is dict and copy is not sys.modules and copy.get("sys") is sys:
+            holders = [one for one in gc.get_referrers(copy) if type(one).__name__ == "cell"]
+            if holders and all(_is_of_inspect(holder) for holder in holders):
+                copy.pop("__main__", None)
+
+
+def _is_of_inspect(cell: object) -> bool:
+    functions = (one for holder in gc.get_referrers(cell) for one in gc.get_referrers(holder))
+    return any(getattr(one, "__module__", "") == "inspect" for one in functions)
 
 
 def _is_at_the_top() -> bool:
