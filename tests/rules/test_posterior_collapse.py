@@ -83,7 +83,12 @@ def test_needs_late_checks_and_three_outputs() -> None:
 
 
 def weak(
-    code_rms: float, reconstructed: float, *, before: float | None = None, given: float | None = 1.0
+    code_rms: float,
+    reconstructed: float,
+    *,
+    before: float | None = None,
+    given: float | None = 1.0,
+    steps: tuple[int, ...] = (50, 100, 200, 300, 400),
 ) -> list[Finding]:
     """Check a model whose reconstruction differs by `reconstructed`, and half way by `before`."""
     looks = [
@@ -99,7 +104,7 @@ def weak(
             input_spread=None if place else given,
             location="vae.py:30",
         )
-        for step in (50, 100, 200, 300, 400)
+        for step in steps
         for place, shape in enumerate([(32, 64), (32, 8), (32, 8)])
     ]
     return PosteriorCollapse().check(window(*looks))
@@ -119,6 +124,7 @@ def test_a_weak_code_with_a_reconstruction_that_loses_most_of_the_variance_is_re
         pytest.param(weak(0.5, 0.8), id="some units off, and a good reconstruction"),
         pytest.param(weak(0.35, 0.36, before=0.15), id="still learning"),
         pytest.param(weak(0.35, 0.36, given=None), id="no input like the output"),
+        pytest.param(weak(0.35, 0.36, steps=(50, 100, 150)), id="a short training"),
     ],
 )
 def test_stays_quiet_about_weak_codes(found: list[Finding]) -> None:

@@ -36,7 +36,7 @@ class PosteriorCollapse(Rule):
         below `shrunk` of their first size, whatever the decoder outputs. Also when both are below
         `weak`, and the spread of the reconstruction between rows is less than `flat` of the spread
         of the input and less than `rising` times its own spread after half of the steps. Then at
-        least three quarters of the variance are lost.
+        least three quarters of the variance are lost. This is not judged before `weak_steps` steps.
 
     Stays quiet:
         For codes that still use some of their units and give a reconstruction that follows its
@@ -93,6 +93,9 @@ class PosteriorCollapse(Rule):
         0.6,
         unit="root mean square; the prior has 1",
         source="chosen by hand: a code that is used has means of about 1 or log variances below -1",
+    )
+    weak_steps: int = threshold(
+        250, unit="steps", source="chosen by hand: a healthy code of digits is weak at step 150"
     )
     flat: float = threshold(
         0.5, unit="of the spread of the input", source="chosen by hand: a quarter of its variance"
@@ -151,6 +154,8 @@ class PosteriorCollapse(Rule):
         """Return whether a reconstruction depends little on its input, and no longer grows."""
         last = looks[-1]
         since = [look for look in looks if self.steps <= look.step <= last.step / 2][-1:]
+        if last.step < self.weak_steps:
+            return False
         little = all(
             look.spread < self.flat * (look.input_spread or 0.0) for look in (*since, last)
         )
