@@ -94,3 +94,18 @@ def test_weights_of_a_static_object() -> None:
         for _ in range(20):
             agent.w = agent.update(X)
     assert told(process) == [("self.w", "array")]
+
+
+def test_scalars_among_the_values_are_read() -> None:
+    process = Process("jax")
+    state = {"w": jnp.ones(3), "count": jnp.zeros((), jnp.int32)}
+    with process.watched(ADAPTER):
+
+        @jax.jit
+        def update(x: Any) -> Any:
+            return state["w"] - 0.1 * jax.grad(loss)(state["w"], x) + state["count"]
+
+        for _ in range(20):
+            state = {"w": update(X), "count": state["count"] + 1}
+    assert told(process) == [("state", "array")]
+    assert process.recorder.containment.failed == {}

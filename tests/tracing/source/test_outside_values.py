@@ -102,3 +102,13 @@ def test_names_that_the_function_sets_itself_are_left_out() -> None:
         counted += 1
 
     assert not values(step)
+
+
+def test_an_argument_that_an_inner_function_shares_is_no_global_name() -> None:
+    def step(beta: float) -> float:
+        def inner() -> float:
+            return beta
+
+        return inner() + beta
+
+    assert not values(step)

@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 import jax
@@ -53,6 +53,9 @@ from mothtrap.tracing.guard import Fault
 from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.source.frames import user_frame
+
+READ_ONCE: Final = "values read once"
+"""Name of this part, which may fail alone."""
 
 
 class JaxHandle(BaseHandle):
@@ -144,7 +147,7 @@ class JaxHandle(BaseHandle):
 
     def _traces(self, traced: Traced, fun: Function, args: Any) -> None:
         if self._book.collector is None:
-            traced.reading = self.job.contain(reading, self.job, fun, args)
+            self.job.contain(self.job.contain_part, READ_ONCE, self._read_before, traced, fun, args)
 
     def _was_traced(self, traced: Traced, seen: Any) -> None:
         self.job.contain(self._note_layout, traced, *seen)
@@ -154,11 +157,18 @@ class JaxHandle(BaseHandle):
     ) -> None:
         traced.layout = layout_of(fun, page, arguments, out)
         if not self._book.pages and self._book.collector is None:
-            if traced.reading is not None and not traced.reading.traced():
-                traced.reading = None
+            self.job.contain_part(READ_ONCE, self._note_reading, traced)
             self._faults.traced(traced, traced.layout)
             if traced.layout.repeats:
                 self._has_loop(traced.layout, jax.tree_util.tree_leaves(out))
+
+    def _read_before(self, traced: Traced, fun: Function, args: Any) -> None:
+        traced.reading = reading(self.job, fun, args)
+
+    def _note_reading(self, traced: Traced) -> None:
+        reading, traced.reading = traced.reading, None  # forgotten if it fails
+        if reading is not None and reading.traced():
+            traced.reading = reading
 
     def _has_loop(self, layout: Layout, results: Sequence[Any]) -> None:
         """Report what is not seen of a loop that computes gradients inside a function."""
@@ -358,7 +368,7 @@ class JaxHandle(BaseHandle):
     ) -> tuple[Fault, int, Any] | None:
         leaves, inputs = jax.tree_util.tree_leaves(out), noted.inputs
         if jitted.traced.reading is not None:
-            jitted.traced.reading.called()
+            self.job.contain_part(READ_ONCE, jitted.traced.reading.called)
         if len(leaves) != layout.size:
             return None
         if layout.makes_steps:

@@ -56,4 +56,4 @@ def _host(leaf: Any) -> npt.NDArray[Any] | None:
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     is_key = leaf.dtype == np.uint32 and leaf.shape[-1:] == (2,)
-    return np.asarray(leaf) if is_key else readable(leaf)
+    return np.asarray(leaf) if is_key or not leaf.ndim else readable(leaf)

@@ -167,7 +167,9 @@ def _names_in(code: CodeType) -> _Code:
             stored.add(name)
         elif one.opname == "STORE_ATTR" and index and str(steps[index - 1].argval) in first:
             stored.add(f"self.{name}")
-        if one.opname in _LOADS and (one.opname != "LOAD_FAST" or name in first):
+        # an inner function shares its variable, so this code reads it as that of a closure
+        is_own = one.opname == "LOAD_FAST" or name in code.co_cellvars
+        if one.opname in _LOADS and (not is_own or name in first):
             chains.append((name, *_attributes(steps[index + 1 :])))
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
