@@ -156,7 +156,7 @@ class LearningRateTooLow(Rule):
         return None
 
     def _certainly_stands(self, series: Series, loss_S: Floats, most: float) -> bool:
-        """Return whether the largest step, repeated in all steps, would change almost nothing."""
+        """Return whether even the largest step, taken every time, would change almost nothing."""
         moved = most * series.total
         return 0 < moved < self.certain_share * self.moved_share and self._stands(
             series, loss_S, most

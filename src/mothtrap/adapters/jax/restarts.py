@@ -16,11 +16,11 @@ from mothtrap.tracing.source import frames
 
 OF_RESTARTS: Final = (OptimizerFacts,)
 COUNTS: Final = "count"
-"""Name under which optimizers of optax count their steps."""
+"""Name of the step count in the states of optax optimizers."""
 ACCUMULATES: Final = "mini_step"
 """Name in the state of an optimizer that counts only some of the calls."""
 REPORTED_AT: Final = (8, 32)
-"""Inspected calls with a count of 0 after which this is reported."""
+"""Number of inspected calls, all with a count of 0, after which this is reported."""
 MOMENTUM: Final = 0.9
 """Stands for a momentum that is unknown; only rules that ask whether there is one read it."""
 

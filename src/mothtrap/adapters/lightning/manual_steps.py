@@ -53,7 +53,7 @@ def _versions(optimizer: Any) -> list[int]:
 
 
 def _fact(optimizer: Any, module: Any, step: int) -> OptimizerNeverStepped | None:
-    """Describe an optimizer whose parameters have gradients; None if they have none."""
+    """Describe an optimizer; None if none of its parameters has a gradient."""
     names = {id(each): name for name, each in module.named_parameters()}
     reached = [each for each in _parameters(optimizer) if each.grad is not None]
     if not reached:

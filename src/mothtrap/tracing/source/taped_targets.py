@@ -12,7 +12,7 @@ from mothtrap.tracing.source.mentions import MOST_FILES
 from mothtrap.tracing.source.syntax import of_file
 
 _DEPTH = 4
-"""Assignments that are followed from a value to its expression; chosen by hand."""
+"""Maximum number of assignments between a value and its expression; chosen by hand."""
 _CUTS = frozenset({"stop_gradient", "numpy", "stop_recording"})
 _TRAINED = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 

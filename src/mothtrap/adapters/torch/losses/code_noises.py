@@ -6,7 +6,7 @@ code is the mean plus noise times `exp(v / 2)`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.job import graph
@@ -28,10 +28,7 @@ VARIANCE, LOG_VARIANCE = "variance", "log variance"
 class _Line(Line):
     """Backward passes of one line, and the factor of the noise in the inspected ones."""
 
-    factors: set[str | None] = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        self.factors = set()
+    factors: set[str | None] = field(default_factory=set)
 
 
 class CodeNoiseObserver:
