@@ -21,10 +21,10 @@ SHARED = {
 """Facts, and the file that creates them."""
 ELSEWHERE = {
     "adapters/jax/losses.py": "labels of a compiled step may be unknown",
-    "adapters/torch/losses/argument_orders.py": "the arguments alone, no values",
     "adapters/torch/losses/backwards.py": "read from the graph, on the device of the loss",
     "adapters/torch/losses/divergences.py": "read from the graph",
     "adapters/torch/losses/evaluated_predictions.py": "read on the device of the loss",
+    "adapters/torch/losses/loss_arguments.py": "read on the device of the loss",
     "tracing/describe/differences.py": "only the shapes are known",
     "tracing/describe/paired_losses.py": "the labels are signs",
 }

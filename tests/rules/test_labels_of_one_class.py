@@ -37,6 +37,14 @@ def test_labels_of_one_class_alone_are_an_error() -> None:
         check(*ONE_CLASS[:7])
 
 
+def test_fewer_labels_are_enough_for_more_classes() -> None:
+    few = [call(step, (30, 0, 0)) for step in range(0, 64, 8)]
+    [finding] = check(*few)
+    assert finding.evidence["labels"] == 240
+    with pytest.raises(NotEnoughData, match="needs 200 labels, saw 150"):
+        check(*few[:5])
+
+
 def test_it_has_passed_when_another_class_comes() -> None:
     assert check(*ONE_CLASS[1:], call(counts=(63, 1))) == []
     assert labels_of_one_class.passes

@@ -83,6 +83,7 @@ class BasicJob(Protocol):
         rows: int | None = None,
         guess: float | None = None,
         label_counts: tuple[int, ...] | None = None,
+        moments: tuple[float | None, float | None] = (None, None),
         location: str | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps.
@@ -95,6 +96,7 @@ class BasicJob(Protocol):
             rows: number of rows, if known.
             guess: lowest loss of a constant prediction, if known.
             label_counts: number of rows of each class 0, 1 ..., if known.
+            moments: mean and standard deviation of the targets of a squared error, if known.
             location: line that evaluates, if known.
         """
 

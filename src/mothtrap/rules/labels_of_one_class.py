@@ -42,7 +42,10 @@ NEGATIVES = (
 def labels_of_one_class(
     window: Window,
     *,
-    samples: int = threshold(500, unit="labels", source="as in DAT503"),
+    samples: int = threshold(500, unit="labels of two classes", source="as in DAT503"),
+    of_several: int = threshold(
+        200, unit="labels of more classes", source="chosen by hand: they are rarely so unbalanced"
+    ),
     calls: int = threshold(
         8, unit="observed calls", source="chosen by hand: the eighth call is observed by step 57"
     ),
@@ -56,9 +59,10 @@ def labels_of_one_class(
         The model only learns to predict that class, yet the loss falls to 0.
 
     Fires:
-        Error after `samples` labels in `calls` observed calls that are all one class, if the loss
-        gets the output of a linear layer. Warning if several binary losses of a step score pairs by
-        the product of their vectors. The finding ends when another class appears.
+        Error after `samples` labels in `calls` observed calls that are all one class, if
+        the loss gets the output of a linear layer; after `of_several` labels for more than
+        two classes. Warning if several binary losses of a step score pairs by the product
+        of their vectors. The finding ends when another class appears.
 
     Stays quiet:
         For the real and fake batches of a GAN. For similarity scores, as in contrastive learning,
@@ -85,9 +89,10 @@ def labels_of_one_class(
     # of all calls together: in a GAN each call may have one class
     counts_K = label_counts(observed)
     labels = int(counts_K.sum())
-    is_early = len({call.step for call in observed}) < calls or labels < samples
+    needed = samples if len(counts_K) <= 2 else of_several
+    is_early = len({call.step for call in observed}) < calls or labels < needed
     if is_early and (counts_K > 0).sum() == 1:
-        raise NotEnoughData(f"needs {samples} labels, saw {labels}")
+        raise NotEnoughData(f"needs {needed} labels, saw {labels}")
     if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
         return None
     only = int(counts_K.argmax())

@@ -55,6 +55,7 @@ class LossMismatch(Rule):
         - For one label out of several classes, output one score per class and use a categorical
           cross-entropy.
         - For two classes, output one number through a sigmoid and use a binary cross-entropy.
+        - PyTorch: For several labels per example, use `F.binary_cross_entropy_with_logits`.
 
     Example:
         keras.layers.Dense(1, activation="softmax")     # is 1 for every input
@@ -123,7 +124,9 @@ class LossMismatch(Rule):
                 severity=Severity.ERROR,
                 message=f"`{first.function}` runs over a single output, so it is 0 or constant "
                 "for every prediction",
-                fix='Use `loss="binary_crossentropy"` with one sigmoid output, or output one '
+                fix="Use `F.binary_cross_entropy_with_logits`, or output one score per class."
+                if first.function == "cross_entropy"
+                else 'Use `loss="binary_crossentropy"` with one sigmoid output, or output one '
                 "score per class.",
             )
         if outputs == 1 and first.chain[:1] == ("softmax",):
@@ -198,7 +201,9 @@ class LossMismatch(Rule):
             severity=Severity.WARNING,
             message=f"a row of labels sums to {max(sums):.3g}, but `{calls[0].function}` expects "
             "rows that sum to 1",
-            fix='If an example can have several labels, use `activation="sigmoid"` on the last '
+            fix="If an example can have several labels, use `F.binary_cross_entropy_with_logits`."
+            if calls[0].function == "cross_entropy"
+            else 'If an example can have several labels, use `activation="sigmoid"` on the last '
             'layer and `loss="binary_crossentropy"`.',
         )
 

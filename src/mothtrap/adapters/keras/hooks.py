@@ -316,6 +316,7 @@ class KerasHandle(Fitting):
             rows=rows,
             guess=baseline.loss() if baseline else None,
             label_counts=baseline.label_counts() if baseline else None,
+            moments=baseline.moments() if baseline else (None, None),
             location=location,
         )
 

@@ -12,7 +12,8 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     `shuffled`, `with_replacement`, `iterable` (the dataset sets the order, in each of `workers`
     processes) or `own` (a custom sampler). `samples`, `batch_size` and `batches` (per pass) are
     None if unknown. `in_order`: batches arrive in the order in which they were drawn, regardless of
-    which process is ready first.
+    which process is ready first. `weights` is the number of weights of a `WeightedRandomSampler`,
+    which draws only samples that have a weight; None for other samplers.
     """
 
     loader: str
@@ -22,6 +23,7 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     batch_size: int | None = None
     batches: int | None = None
     in_order: bool = True
+    weights: int | None = None
     location: str | None = None
 
 

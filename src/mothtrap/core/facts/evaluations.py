@@ -16,7 +16,8 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     was summed. `number` counts evaluations of the site from 0; `first` and `best` refer to all
     evaluations so far, and the best evaluation was at `best_step`. `guess` is the loss of the best
     constant prediction; None = unknown. `label_counts`: hard targets of each class 0, 1 ..., None =
-    unknown or no classes. `train_losses`: mean of each loss series (by label) over the steps since
+    unknown or no classes. `target_mean` and `target_std` describe the targets of a squared error;
+    None for other losses. `train_losses`: mean of each loss series (by label) over the steps since
     the site's previous evaluation; empty before the first step.
     """
 
@@ -32,6 +33,8 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
     guess: float | None = None
     label_counts: tuple[int, ...] | None = None
+    target_mean: float | None = None
+    target_std: float | None = None
     train_losses: dict[str, float] = {}
 
 

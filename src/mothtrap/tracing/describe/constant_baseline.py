@@ -5,6 +5,7 @@ Shape suffixes: N = elements, R = rows, F = columns, K = classes.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,16 @@ class ConstantBaseline:
         if not (mean_F.min() >= 0 and mean_F.max() <= 1):
             return None
         return float((_entropy(mean_F) + _entropy(1 - mean_F)).mean())
+
+    def moments(self) -> tuple[float | None, float | None]:
+        """Return mean and standard deviation of the targets of a squared error, else None."""
+        if self._sums_F is None or self._is_binary:
+            return None, None
+        count = self._rows * len(self._sums_F)
+        with np.errstate(all="ignore"):
+            mean = float(self._sums_F.sum()) / count
+            variance = float(self._squares_F.sum()) / count - mean**2
+        return mean, math.sqrt(max(variance, 0.0))
 
     def label_counts(self) -> tuple[int, ...] | None:
         """Return the hard labels of each class; None if there are none, or too many classes."""

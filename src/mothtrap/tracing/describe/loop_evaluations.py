@@ -94,5 +94,6 @@ class LoopEvaluations:
                 rows=one.rows,
                 guess=self._guesses.get(place),
                 label_counts=baseline.label_counts() if baseline else None,
+                moments=baseline.moments() if baseline else (None, None),
                 location=place or None,
             )

@@ -70,6 +70,7 @@ def sample(
         least=float(finite.min()) if finite.size else None,
         greatest=float(finite.max()) if finite.size else None,
         mean=float(finite.mean()) if finite.size else None,
+        std=float(finite.std()) if finite.size else None,
         outside_share=_outside_share(called, finite),
         input_offsets=offsets,
         decoded=decoded,

@@ -228,6 +228,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         rows: int | None = None,
         guess: float | None = None,
         label_counts: tuple[int, ...] | None = None,
+        moments: tuple[float | None, float | None] = (None, None),
         location: str | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps."""
@@ -243,6 +244,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
             rows=rows,
             guess=guess,
             label_counts=label_counts,
+            moments=moments,
             location=location,
         )
         scalars = [

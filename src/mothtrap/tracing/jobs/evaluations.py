@@ -92,6 +92,7 @@ class Evaluations:
         rows: int | None,
         guess: float | None = None,
         label_counts: tuple[int, ...] | None = None,
+        moments: tuple[float | None, float | None] = (None, None),
         location: str | None = None,
     ) -> list[Fact]:
         """Return the facts that record an evaluation.
@@ -105,6 +106,7 @@ class Evaluations:
             rows: number of rows; None = unknown.
             guess: lowest loss of a constant prediction; None = unknown.
             label_counts: number of rows of each class 0, 1 ...; None = unknown.
+            moments: mean and standard deviation of the targets of a squared error.
             location: the line that evaluates; None = unknown.
         """
         found: list[Fact] = []
@@ -122,8 +124,9 @@ class Evaluations:
             found.append(metrics)
         if loss is not None and loss in values:
             made = self._evaluation(step, name, loss, float(values[loss]), rows or 0)
-            known_more = {"guess": guess, "label_counts": label_counts, "location": location}
-            found.append(structs.replace(made, **known_more))
+            more = {"guess": guess, "label_counts": label_counts, "location": location}
+            mean, std = moments
+            found.append(structs.replace(made, target_mean=mean, target_std=std, **more))
         return found
 
     def _evaluation(self, step: int, name: str, loss: str, value: float, rows: int) -> Evaluation:

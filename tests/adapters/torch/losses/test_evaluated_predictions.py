@@ -5,7 +5,7 @@ import torch
 from tests.adapters.torch.watched import Seen, batch, classifier, sgd, train, watched
 from torch.nn import functional
 
-from mothtrap.adapters.torch.losses.evaluated_predictions import MAX_LOOKS, are_probabilities
+from mothtrap.adapters.torch.losses.evaluated_predictions import FIRST_LOOKS, are_probabilities
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.steps import Mode
@@ -43,10 +43,10 @@ def test_logits_are_no_probabilities_and_few_calls_are_looked_at() -> None:
     with watched() as seen:
         train(model, sgd(model), steps=1)
         with torch.no_grad():
-            for _ in range(MAX_LOOKS + 3):
+            for _ in range(2 * FIRST_LOOKS):
                 functional.nll_loss(model(x).log_softmax(-1), y)
     calls = calls_of(seen)
-    assert [call.rows_are_probabilities for call in calls] == [False] * MAX_LOOKS
+    assert [call.rows_are_probabilities for call in calls] == [False] * (FIRST_LOOKS + 1)
     assert {call.operation for call in calls} == {"nll"}
 
 
@@ -56,3 +56,17 @@ def test_rows_that_are_all_the_same_prove_nothing() -> None:
     assert not are_probabilities(torch.randn(8, 4))
     assert are_probabilities(torch.randn(8, 4).softmax(-1).half())
     assert are_probabilities(torch.randn(2, 4, 3, 3).softmax(1))
+
+
+def test_predictions_are_counted_by_label() -> None:
+    model = classifier()
+    x, y = batch(rows=10)
+    with watched() as seen:
+        train(model, sgd(model), steps=1)
+        with torch.no_grad():
+            functional.cross_entropy(functional.one_hot((y + 1) % 3, 3).float() + 0 * model(x), y)
+    [call] = calls_of(seen)
+    assert call.targets is not None
+    expected = torch.zeros(3, 3, dtype=torch.int64)
+    expected.index_put_((y, (y + 1) % 3), torch.tensor(1), accumulate=True)
+    assert call.targets.confusion == tuple(expected.reshape(-1).tolist())

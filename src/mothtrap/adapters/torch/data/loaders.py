@@ -297,6 +297,7 @@ class LoaderObserver:
                 batch_size=source.plan.batch_size,
                 batches=source.plan.batches,
                 in_order=source.plan.in_order,
+                weights=source.plan.weights,
                 location=location,
             )
         )

@@ -40,6 +40,7 @@ class Plan:
     batch_size: int | None
     batches: int | None
     in_order: bool
+    weights: int | None
 
 
 def plan_of(loader: DataLoader[Any]) -> Plan:
@@ -54,6 +55,7 @@ def plan_of(loader: DataLoader[Any]) -> Plan:
         batch_size=batches.batch_size if type(batches) is BatchSampler else None,
         batches=_length(batches) if known and type(batches) is BatchSampler else None,
         in_order=not loader.num_workers or bool(getattr(loader, "in_order", True)),
+        weights=_weights(loader) if known else None,
     )
 
 
@@ -74,6 +76,12 @@ def _kind(loader: DataLoader[Any]) -> str:
     if exact is DistributedSampler:
         return "shuffled" if sampler.shuffle else "sequential"
     return "own"
+
+
+def _weights(loader: DataLoader[Any]) -> int | None:
+    """Return the number of weights of a weighted sampler."""
+    sampler = loader.sampler
+    return len(sampler.weights) if type(sampler) is WeightedRandomSampler else None
 
 
 def _is_seeded(exact: type[Any]) -> bool:

@@ -31,9 +31,9 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
-from mothtrap.adapters.torch.losses import argument_orders, margins
-from mothtrap.adapters.torch.losses.argument_orders import ArgumentOrderObserver
+from mothtrap.adapters.torch.losses import loss_arguments, margins
 from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
+from mothtrap.adapters.torch.losses.loss_arguments import LossArgumentsObserver
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
 from mothtrap.adapters.torch.losses.margins import MarginObserver
@@ -100,7 +100,7 @@ class ForwardObserver:
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
         self.divergences, self.margins = DivergenceObserver(job), MarginObserver(job)
-        self.argument_orders = ArgumentOrderObserver(job)
+        self.loss_arguments = LossArgumentsObserver(job)
         self.bootstraps = BootstrapObserver(job)
         self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
         self.loss_trained: Callable[[str, float], None] = self.evaluations.losses.trained
@@ -440,9 +440,9 @@ class ForwardObserver:
             contain_part = self._job.contain_part
             if not self._job.light:
                 contain_part("digests", self.inputs.digests.loss_called, args, kwargs)
-            if name in argument_orders.FUNCTIONS:
+            if name in loss_arguments.FUNCTIONS:
                 inputs = inputs_of(name, args, kwargs)
-                contain_part("loss calls", self.argument_orders.called, inputs)
+                contain_part("loss calls", self.loss_arguments.called, inputs)
                 if name == "kl_div":
                     contain_part("loss calls", self.divergences.called, inputs)
             if self._trains and not (self._running and self._in_root):

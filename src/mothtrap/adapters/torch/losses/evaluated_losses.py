@@ -123,6 +123,7 @@ class EvaluatedLosses:
             known.first = value
         if value < known.best:
             known.best, known.best_step = value, step
+        target_mean, target_std = known.guess.moments()
         told = Evaluation(
             step=step,
             mode=Mode.EVAL,
@@ -138,6 +139,8 @@ class EvaluatedLosses:
             location=known.location,
             guess=known.guess.loss(),
             label_counts=known.guess.label_counts() if known.number < GUESSED else None,
+            target_mean=target_mean,
+            target_std=target_std,
             train_losses=self._trained.since(known.trained),
         )
         known.number += 1

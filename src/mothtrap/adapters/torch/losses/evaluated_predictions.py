@@ -5,14 +5,18 @@ from __future__ import annotations
 import torch
 
 from mothtrap.adapters.torch.job.readable import is_readable
+from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.steps import Mode
+from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.describe.loss_numbers import TOLERANCE
 from mothtrap.tracing.source import frames
 
-MAX_LOOKS = 4
-"""Inspected calls per line: the kind of argument does not change."""
+FIRST_LOOKS = 4
+"""Inspected first calls per line; later calls are inspected at powers of two. Chosen by hand."""
+MAX_CLASSES = 20
+"""Maximum number of classes whose predictions are counted."""
 MAX_ROWS = 256
 """Maximum number of inspected rows of a batch."""
 
@@ -40,7 +44,7 @@ class EvaluatedPredictions:
             return None
         location = frames.user_location()
         looks = self._looks[location] = self._looks.get(location, 0) + 1
-        if looks > MAX_LOOKS:
+        if looks > FIRST_LOOKS and looks & (looks - 1):
             return None
         return LossCall(
             step=step,
@@ -52,7 +56,18 @@ class EvaluatedPredictions:
             location=location,
             reduction=inputs.reduction,
             rows_are_probabilities=are_probabilities(prediction),
+            targets=_counts(prediction, target),
         )
+
+
+def _counts(prediction: torch.Tensor, target: torch.Tensor) -> TargetSample | None:
+    """Return the predictions by label; None if there is not one label for each row."""
+    rows = min(len(prediction), MAX_ROWS)
+    if prediction.ndim != 2 or target.ndim != 1 or not 2 <= prediction.shape[1] <= MAX_CLASSES:
+        return None
+    labels = target[:rows].detach().to("cpu")
+    confusion = loss_values.confusion(prediction.detach()[:rows], labels)
+    return TargetSample(dtype=type_name(target.dtype), count=rows, confusion=confusion)
 
 
 def are_probabilities(prediction: torch.Tensor) -> bool:

@@ -218,6 +218,7 @@ def _described(
         least=float(finite.min()) if finite.numel() else None,
         greatest=float(finite.max()) if finite.numel() else None,
         mean=float(finite.mean()) if finite.numel() else None,
+        std=float(finite.std(correction=0)) if finite.numel() else None,
         ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
         outside_share=_outside_share(term, finite),
         weighted=loss_values.is_weighted(term),
@@ -451,16 +452,10 @@ def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
         if saved.shape != target.shape or not bool(((target == 0) | (target == 1)).all()):
             return None
         limit = 0.0 if term.operation.endswith("logits") else 0.5
-        predicted, labels = (saved > limit).long().to("cpu"), target.long()
-    else:
-        if saved.ndim < 2 or target.is_floating_point() or saved.shape[1] != classes:
-            return None
-        predicted, labels = saved.argmax(1).to("cpu"), target.long()
-    if predicted.shape != labels.shape:
+        return loss_values.counted((saved > limit).long().to("cpu"), target.long(), classes)
+    if saved.ndim < 2 or saved.shape[1] != classes:
         return None
-    kept = (labels >= 0) & (labels < classes)
-    places = labels[kept] * classes + predicted[kept]
-    return tuple(torch.bincount(places, minlength=classes * classes).tolist())
+    return loss_values.confusion(saved, target)
 
 
 def _surest(term: LossTerm, target: torch.Tensor) -> tuple[int, int] | None:

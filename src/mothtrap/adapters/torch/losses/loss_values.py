@@ -100,6 +100,29 @@ def saved_prediction(term: LossTerm) -> torch.Tensor | None:
     return None if saved is None else saved.detach()
 
 
+def confusion(prediction: torch.Tensor, labels: torch.Tensor) -> tuple[int, ...] | None:
+    """Return the counts of labels (rows) by predicted class, row by row.
+
+    Args:
+        prediction: scores, shape (R, K).
+        labels: class numbers on the host, shape (R,).
+
+    Returns:
+        None for other shapes.
+    """
+    if prediction.ndim < 2 or labels.is_floating_point():
+        return None
+    classes, predicted = prediction.shape[1], prediction.argmax(1).to("cpu")
+    return counted(predicted, labels.long(), classes) if predicted.shape == labels.shape else None
+
+
+def counted(predicted: torch.Tensor, labels: torch.Tensor, classes: int) -> tuple[int, ...]:
+    """Return the counts of labels (rows) by predicted class, without labels of no class."""
+    kept = (labels >= 0) & (labels < classes)
+    places = labels[kept] * classes + predicted[kept]
+    return tuple(torch.bincount(places, minlength=classes * classes).tolist())
+
+
 def predicted_range(term: LossTerm) -> tuple[float | None, float | None]:
     """Return the smallest and largest prediction of an elementwise loss.
 

@@ -1,4 +1,4 @@
-"""Swapped arguments of a loss are recognized; targets that another model computes are not."""
+"""Swapped arguments and multi-label rows are recognized; targets of another model are not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def swapped(loss_of: Loss) -> list[LossCall]:
 def test_labels_as_the_prediction(name: str, loss_of: Loss) -> None:
     calls = swapped(loss_of)
     assert [call.function for call in calls] == [name]
-    assert "test_argument_orders.py" in (calls[0].location or "")
+    assert "test_loss_arguments.py" in (calls[0].location or "")
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,28 @@ def test_labels_as_the_prediction(name: str, loss_of: Loss) -> None:
 )
 def test_stays_quiet(loss_of: Loss) -> None:
     assert swapped(loss_of) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "bounds"),
+    [
+        (torch.tensor([[1.0, 1.0, 0.0]]), (2.0, 2.0)),
+        (torch.tensor([[0.0, 0.0, 0.0]]), (0.0, 0.0)),
+        (torch.tensor([[0.0, 1.0, 0.0]]), None),
+        (torch.tensor([[0.2, 0.9, 0.4]]), None),
+    ],
+    ids=["several", "none", "one", "soft"],
+)
+def test_rows_of_labels_that_do_not_sum_to_1(
+    rows: torch.Tensor, bounds: tuple[float, float] | None
+) -> None:
+    model = classifier()
+    x, y = batch()
+    with watched() as seen:
+        optimizer = sgd(model)
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), rows.expand(len(y), 3)).backward()
+        optimizer.step()
+        assert seen.failed() == []
+    sums = [c.targets.row_sums for c in seen.observed(LossCall) if c.targets and c.targets.row_sums]
+    assert sums == ([bounds] if bounds else [])

@@ -1,14 +1,15 @@
-"""Detect calls to a loss with prediction and labels in the wrong order."""
+"""Detect calls to a loss with swapped arguments, or with rows of labels that it does not expect."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
+from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.describe.loss_numbers import TOLERANCE
 from mothtrap.tracing.source import frames
 
@@ -20,11 +21,11 @@ FUNCTIONS = frozenset(
 )
 """Functions whose two tensors can be swapped without an exception, but with a different result."""
 LOOKS = 8
-"""Number of reported calls with swapped arguments. Chosen by hand: the order does not change."""
+"""Number of reported calls of each kind. Chosen by hand: arguments do not change."""
 
 
-class ArgumentOrderObserver:
-    """Recognizes swapped arguments by their graphs and values.
+class LossArgumentsObserver:
+    """Recognizes swapped arguments and multi-label rows by their graphs and values.
 
     A graph that leads through the target alone is not enough: between two models, either can be
     the target.
@@ -32,11 +33,13 @@ class ArgumentOrderObserver:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._looks = 0
+        self._looks = self._rows = 0
 
     def called(self, inputs: LossInputs) -> None:
         """Handle a call to a loss whose result has a graph."""
         first, second = inputs.prediction, inputs.target
+        if inputs.name == "cross_entropy" and self._rows < LOOKS:
+            self._label_rows(inputs)
         if self._looks >= LOOKS or inputs.name not in FUNCTIONS or first is None or second is None:
             return
         if inputs.given.get("log_target"):
@@ -46,16 +49,36 @@ class ArgumentOrderObserver:
         if not _are_swapped(inputs.name, _rows(first), _rows(second)):
             return
         self._looks += 1
+        self._observe(inputs.name, first, second, reduction=inputs.reduction, swapped=True)
+
+    def _label_rows(self, inputs: LossInputs) -> None:
+        """Report rows of labels, with 0 or 1 for each class, that do not sum to 1."""
+        first, second = inputs.prediction, inputs.target
+        if first is None or second is None or not second.is_floating_point():
+            return
+        if second.ndim < 2 or first.shape != second.shape or second.grad_fn is not None:
+            return
+        self._rows += 1
+        labels = _rows(second)
+        if not bool(((labels == 0) | (labels == 1)).all()):
+            return
+        sums = labels.sum(1)
+        bounds = float(sums.min()), float(sums.max())
+        if bounds != (1.0, 1.0):
+            dtype, count = type_name(second.dtype), labels.numel()
+            sample = TargetSample(dtype=dtype, count=count, row_sums=bounds)
+            self._observe(inputs.name, first, second, targets=sample)
+
+    def _observe(self, name: str, first: torch.Tensor, second: torch.Tensor, **known: Any) -> None:
         self._job.recorder.notes.observe(
             LossCall(
                 step=self._job.grouper.step,
-                operation=inputs.name,
-                function=inputs.name,
+                operation=name,
+                function=name,
                 prediction_shape=tuple(first.shape),
                 target_shape=tuple(second.shape),
-                reduction=inputs.reduction,
-                swapped=True,
                 location=frames.user_location(),
+                **known,
             )
         )
 
