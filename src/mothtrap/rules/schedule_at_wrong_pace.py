@@ -36,7 +36,7 @@ class ScheduleAtWrongPace(Rule):
         all calls of a warm-up, but it did not end: a note when a `LinearLR` or a linear `LambdaLR`
         got less than a tenth of its calls (`warm_up_share`); a warning when a `LambdaLR` got less
         than half (`named_share`), and its number is named after steps. Warning at the start when
-        the warm-up of a trainer has at least as many steps as the training.
+        the warm-up of a trainer takes at least as many steps as the whole training.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer run or for
@@ -103,8 +103,8 @@ class ScheduleAtWrongPace(Rule):
             step=one.step,
             message=(
                 f"the warm-up of {one.trainer} takes {one.warm_up} steps, but training has "
-                f"only {one.total_steps}: the learning rate reaches "
-                f"{one.total_steps / one.warm_up:.2%} of its value"
+                f"only {one.total_steps}: the learning rate reaches only "
+                f"{one.total_steps / one.warm_up:.2%} of its maximum"
             ),
             evidence={"warm_up": one.warm_up, "steps": one.total_steps},
             location=one.location,

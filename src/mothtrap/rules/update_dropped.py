@@ -113,7 +113,7 @@ def _words(seen: UpdateDropped) -> tuple[str, tuple[str, ...] | None]:
         )
     if seen.why == "other weights":
         return (
-            f"{function} applied the gradients of one model to the weights of another in "
+            f"{function} applied the gradients of one model to the weights of another model in "
             f"{seen.calls} inspected steps: the model that computes the loss does not change",
             (
                 "Pass the variables for which the gradients were computed: "
