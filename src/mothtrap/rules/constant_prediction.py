@@ -98,7 +98,7 @@ def _rows(one: EstimatorFitted | PredictionsCompared) -> int:
     return one.judged if isinstance(one, EstimatorFitted) else one.rows
 
 
-def _kind(one: EstimatorFitted | PredictionsCompared) -> str:
+def _rows_in_words(one: EstimatorFitted | PredictionsCompared) -> str:
     trained = isinstance(one, EstimatorFitted) or one.trained
     return f"{_rows(one)} {'training' if trained else 'evaluation'} rows"
 
@@ -111,7 +111,7 @@ def _one_class(one: EstimatorFitted | PredictionsCompared, share: float, others:
     if top < share * _rows(one) or wrong < others:
         return ""
     return (
-        f"predicts class {one.predicted_counts.index(top)} for all {_kind(one)}, "
+        f"predicts class {one.predicted_counts.index(top)} for all {_rows_in_words(one)}, "
         f"although {wrong:.0%} of them belong to other classes"
     )
 
@@ -122,6 +122,6 @@ def _one_value(one: EstimatorFitted | PredictionsCompared, spread: float) -> str
     if one.predicted_std >= spread * one.label_std:
         return ""
     return (
-        f"predicts nearly the same value for all {_kind(one)}: the standard deviation is "
+        f"predicts nearly the same value for all {_rows_in_words(one)}: the standard deviation is "
         f"{one.predicted_std:.2g} (limit {spread:g} times that of the labels, {one.label_std:.2g})"
     )

@@ -132,7 +132,7 @@ class LearningRateTooLow(Rule):
             every = ratios.largest()
             most = float(np.nanmax(every)) if len(every) else 0.0
             steady = len(rates) > 0 and float(np.median(rates)) > NOT_DECAYED * rates.max() > 0
-            if steady and self._certainly_stands(series, loss_S, most):
+            if steady and self._is_certainly_unmoved(series, loss_S, most):
                 rate = float(rates.max())
                 warming = rates[-1] > 0.99 * rate and rates[len(rates) // 2] < 0.6 * rate
                 return self._unmoved(window, series, loss_S, most, rate, warming=bool(warming))
@@ -155,7 +155,7 @@ class LearningRateTooLow(Rule):
             return self._crawling(window, series, steady_S, largest, rate)
         return None
 
-    def _certainly_stands(self, series: Series, loss_S: Floats, most: float) -> bool:
+    def _is_certainly_unmoved(self, series: Series, loss_S: Floats, most: float) -> bool:
         """Return whether the weights would hardly change even if all steps were the largest."""
         moved = most * series.total
         return 0 < moved < self.certain_share * self.moved_share and self._stands(

@@ -127,7 +127,7 @@ def _fixes(one: Boosted, rows: int) -> tuple[int, ...]:
     """Return the positions of the fixes for the most likely cause."""
     if _few_rows(one, rows):
         return (4,)
-    if _start(one):
+    if _extreme_start(one):
         return (5,)
     return (6, 3) if one.gradients is not None else (0, 1, 2, 3)
 
@@ -141,7 +141,7 @@ def _few_rows(one: Boosted, rows: int) -> str:
     return ""
 
 
-def _start(one: Boosted) -> str:
+def _extreme_start(one: Boosted) -> str:
     """Describe a `base_score` so extreme that there is hardly a gradient, or return ""."""
     base = number_of(one.began, "base_score")
     extreme = base > 1 - EXTREME or 0 < base < EXTREME
@@ -149,7 +149,7 @@ def _start(one: Boosted) -> str:
 
 
 def _limits(one: Boosted, rows: int) -> str:
-    found = [each for each in (_few_rows(one, rows), _start(one)) if each]
+    found = [each for each in (_few_rows(one, rows), _extreme_start(one)) if each]
     seen = one.gradients
     if seen is not None and seen.hessian_sum is not None and 0 < seen.hessian_sum < MIN_HESSIAN_SUM:
         found.append(f"hessians of the custom objective whose sum is {seen.hessian_sum:.2g}")

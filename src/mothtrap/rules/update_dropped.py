@@ -128,11 +128,11 @@ def _words(seen: UpdateDropped) -> tuple[str, tuple[str, ...] | None]:
         )
     if seen.why == "not returned":
         of_norms = seen.state == "batch_stats"
-        user = "evaluations use" if of_norms else "each step begins with"
+        effect = "evaluations use" if of_norms else "each step begins with"
         new = f'updates["{seen.state}"]' if of_norms else "new_state"
         return (
             f"{function} computed new `{seen.state}` in each of {seen.calls} calls, but did not "
-            f"return them: {user} the initial values",
+            f"return them: {effect} the initial values",
             (f"Return the new values: `state.replace({seen.state}={new})`.",),
         )
     if seen.state:
