@@ -46,10 +46,10 @@ class ClippingEveryStep(Rule):
 
     Stays quiet:
         If clipping shrinks gradients less, or only in the first steps. For calls that only measure
-        the norm. The finding is only a note with optimizers such as Adam and RMSprop, whose steps
-        do not depend on the gradient norm, unless the clipping threshold is below `tiny_limit`. For
-        clipping after the step if the gradients are used again, by accumulation or by another
-        optimizer.
+        the norm. For clipping after the step if the gradients are used again, by accumulation or by
+        another optimizer. With optimizers such as Adam and RMSprop, whose steps do not depend on
+        the gradient norm, the finding is only a note, unless the clipping threshold is below
+        `tiny_limit`.
 
     What to do:
         - PyTorch: Raise the clipping threshold to about the median norm (see the evidence), so

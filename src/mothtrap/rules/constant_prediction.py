@@ -41,8 +41,8 @@ def constant_prediction(
         evaluation. Also a regressor whose predictions hardly differ.
 
     Why it matters:
-        Its accuracy equals the share of the most frequent class, which can look good. Usual causes
-        are dead units, a strong penalty, a high learning rate, or unscaled columns.
+        The accuracy then equals the share of the most frequent class, which can look good. Usual
+        causes are dead units, a strong penalty, a high learning rate, or unscaled columns.
 
     Fires:
         Warning when `share` of the rows are predicted as one class although at least `others` of

@@ -40,7 +40,7 @@ def mixed_channels(
         batches).
 
     Stays quiet:
-        Images that are not colored, that are smaller than 12 x 12, or that contain only noise.
+        Images without three channels, images smaller than 12 x 12, and images of noise.
 
     What to do:
         - Change the order of the axes with `permute`: `images.permute(0, 3, 1, 2)`. With

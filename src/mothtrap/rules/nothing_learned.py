@@ -45,7 +45,7 @@ def nothing_learned(
     falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand"),
     share: float = threshold(0.99, unit="of the loss from guessing", source="chosen by hand"),
 ) -> list[Found]:
-    """The model never does better than guessing on other rows.
+    """The model never does better than guessing on evaluation rows.
 
     What it detects:
         Training whose evaluation loss was never better than a constant guess, although the trees
