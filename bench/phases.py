@@ -1,7 +1,7 @@
-"""Error of the times of a step's phases: a program waits for known times in each phase.
+"""Accuracy of the recorded phase times, measured with a program that waits for known times.
 
-Each wait is measured by the program itself, so a busy machine does not change the result. The
-table has the milliseconds per step that the program planted and that the run shows.
+The program measures each wait itself, so a busy machine does not change the result. The table has
+the milliseconds per step that the program waited and that the run recorded.
 
 Run: python bench/phases.py [--steps 200]
 """
@@ -99,19 +99,19 @@ open(sys.argv[3], "w").write(json.dumps(WAITED))
 
 
 def measured(steps: int, folder: Path) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the seconds that the program planted, and those that the run shows, by phase."""
-    script, told = folder / "planted.py", folder / "planted.json"
+    """Return the seconds that the program waited and that the run recorded, by phase."""
+    script, waited = folder / "waiting.py", folder / "waited.json"
     script.write_text(PROGRAM)
-    words = [sys.executable, str(script), str(steps), str(folder / "model.pt"), str(told)]
+    words = [sys.executable, str(script), str(steps), str(folder / "model.pt"), str(waited)]
     start = [sys.executable, "-m", "mothtrap", "run", "--runs-dir", str(folder), "--name", "run"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MOTHTRAP_")}
     subprocess.run([*start, "--", *words], env=kept, check=True, capture_output=True, cwd=folder)
-    shown: defaultdict[str, float] = defaultdict(float)
+    recorded: defaultdict[str, float] = defaultdict(float)
     run: Any = mothtrap.open_run(folder / "run")
     for fact in run.observations(PhasesTimed):
         for phase, seconds in fact.seconds.items():
-            shown[phase] += seconds
-    return json.loads(told.read_text()), shown
+            recorded[phase] += seconds
+    return json.loads(waited.read_text()), recorded
 
 
 def main() -> None:
@@ -120,12 +120,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     steps = parser.parse_args().steps
     with tempfile.TemporaryDirectory() as folder:
-        planted, shown = measured(steps, Path(folder))
-    print("| phase | planted ms | shown ms | difference |")
+        waited, recorded = measured(steps, Path(folder))
+    print("| phase | waited ms | recorded ms | difference |")
     print("|---|---|---|---|")
-    for phase in sorted(planted | shown):
-        before, after = (1e3 * each.get(phase, 0.0) / steps for each in (planted, shown))
-        print(f"| {phase} | {before:.2f} | {after:.2f} | {after - before:+.2f} |")
+    for phase in sorted(waited | recorded):
+        wait_ms, found_ms = (1e3 * each.get(phase, 0.0) / steps for each in (waited, recorded))
+        print(f"| {phase} | {wait_ms:.2f} | {found_ms:.2f} | {found_ms - wait_ms:+.2f} |")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Clock:
         self.ends_s: list[float] = []
 
     def step(self) -> None:
-        """Take the end of a step."""
+        """Record the end of a step."""
         self.ends_s.append(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
 
     def mean_ms(self) -> float:

@@ -1,7 +1,7 @@
-"""Time that each tool adds to a whole program, with the settings that it has by default.
+"""Time that each tool adds to a complete program with its default settings.
 
-Each tool runs in its own environment (`make peers`), in pairs of whole processes, plain and
-watched, in turns. mothtrap watches by `mothtrap run`, the others as their documentation says.
+Each tool runs in its own environment (`make peers`). Processes without and with the tool take
+turns. mothtrap is used with `mothtrap run`, the other tools as their documentation says.
 
 Run: python bench/whole_peers.py [--pairs 5] [--model resnet] [--steps 200] [--by NAME]...
 """
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=ROOT / "build" / "peers")
     options = parser.parse_args()
     print(f"{machine(2)}; {options.model}, {options.steps} steps\n")
-    print("| by | without it | added wall time | added processor time |")
+    print("| tool | without it | added wall time | added processor time |")
     print("|---|---|---|---|")
     for by in options.by or TOOLS:
         program = (options.model, options.steps)

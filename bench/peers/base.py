@@ -2,7 +2,7 @@
 
 Two training runs of the same model take turns, one of them watched by the peer. A peer's script
 declares its abilities and attaches itself: `python bench/peers/<peer>_capture.py JOB`.
-`bench/whole_peers.py` runs the same scripts as whole programs:
+`bench/whole_peers.py` runs the same scripts as complete programs:
 `... whole MODEL SETTING STEPS FOLDER`.
 """
 

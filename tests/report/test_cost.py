@@ -22,7 +22,7 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             SHORT,
             400,
             "50.0 % of the training time (0.60 s: hooks 0.50 s, statistics 0.10 s); above the "
-            "budget of 2 %, as steps of 3 ms are too short for a fixed cost of 1.2 ms",
+            "budget of 2 %, because steps of 3 ms are too short for a fixed cost of 1.2 ms",
         ),
         (
             Overhead(ratio=0.01, seconds=0.4, asked_ratio=0.2, asked_seconds=8.0, budget=0.02),
@@ -34,13 +34,14 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             Overhead(ratio=0.03, seconds=0.3, capture_seconds=0.2, budget=0.02),
             400,
             "3.0 % of the training time (0.30 s: hooks 0.10 s, statistics 0.20 s); above the "
-            "budget of 2 %, as the first steps and the NaN check at each step are never skipped",
+            "budget of 2 %, because the first steps and the NaN check at each step are never "
+            "skipped",
         ),
         (
             Overhead(ratio=1.25, seconds=0.5, budget=0.02),
             3,
-            "more than the training time of 0.40 s (0.50 s); above the budget of 2 %, as the first "
-            "steps cost more, and there were only 3",
+            "more than the training time of 0.40 s (0.50 s); above the budget of 2 %, because the "
+            "first steps cost more, and there were only 3",
         ),
         (
             Overhead(
@@ -60,14 +61,14 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),
             10_000,
             "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were too short to "
-            "observe (overhead = 0 observes each); skipped to stay in the budget: a",
+            "observe (set overhead = 0 to observe every step); skipped to stay in the budget: a",
         ),
         (
             Overhead(ratio=0.03, seconds=0.6, budget=0.02, unwatched=7840),
             10_000,
-            "3.0 % of the training time (0.60 s); above the budget of 2 %, as all of the first "
-            "steps are watched; 7,840 of 10,000 steps were too short to observe (overhead = 0 "
-            "observes each)",
+            "3.0 % of the training time (0.60 s); above the budget of 2 %, because each of the "
+            "first steps is observed; 7,840 of 10,000 steps were too short to observe (set "
+            "overhead = 0 to observe every step)",
         ),
         (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),
     ],

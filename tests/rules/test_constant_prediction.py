@@ -35,7 +35,7 @@ def test_scaling_is_advised_first_only_if_the_scales_are_unknown() -> None:
 
 def test_numbers_that_hardly_differ_are_a_warning() -> None:
     [finding] = check(fitted(label_std=2.0, predicted_std=0.001))
-    assert "standard deviation 0.001" in finding.message
+    assert "the standard deviation is 0.001 (limit" in finding.message
 
 
 @pytest.mark.parametrize(

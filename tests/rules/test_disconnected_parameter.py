@@ -66,7 +66,7 @@ def test_a_reentrant_checkpoint_whose_inputs_need_no_gradient_is_named() -> None
     assert finding.fixes[0].startswith("Pass `use_reentrant=False`")
     for other in (module(), module(runs_in_checkpoint=9)):
         [finding] = check(other)
-        assert "only runs without a graph (no_grad)" in finding.message
+        assert "only runs without a graph, as under `torch.no_grad()`" in finding.message
         assert not any("use_reentrant" in fix for fix in finding.fixes)
 
 

@@ -15,7 +15,7 @@ def test_a_scaler_that_is_fitted_to_evaluation_rows() -> None:
     refitted = TransformRefitted(step=1, location="t.py:9", **told)
     [finding] = preprocessing_refitted().check(window(loss(np.ones(2)), refitted))
     assert (finding.severity, finding.location) == (Severity.WARNING, "t.py:9")
-    assert "300 training rows, and again to the 100 rows" in finding.message
+    assert "300 training rows, and fitted again to the 100 rows" in finding.message
 
 
 def test_stays_quiet() -> None:

@@ -39,5 +39,5 @@ def test_it_is_a_warning_in_the_line_of_the_loss() -> None:
     assert finding.location == "train.py:9"
     assert finding.message == (
         "softmax goes into sparse_categorical_crossentropy with `from_logits=True`: "
-        "the framework undoes the softmax here, but not in every case"
+        "here, the framework uses the input of the softmax instead, but it cannot always do this"
     )

@@ -178,7 +178,7 @@ def test_cannot_judge_before_the_first_step() -> None:
 def test_a_dropout_function_that_does_not_get_the_mode_is_a_warning() -> None:
     [finding] = check(*phases(trains=False, dropping=("body",)))
     assert (finding.severity, finding.title) == (Severity.WARNING, "dropout in evaluation")
-    assert "dropout in the `forward` of body was active" in finding.message
+    assert "dropout in the `forward` of body was always active" in finding.message
     assert finding.fixes[0].startswith("Pass the mode to the function")
     [other] = check(*phases())
     assert other.fixes[0].startswith("Call `model.eval()`")

@@ -18,13 +18,13 @@ def check(**more):
 def test_a_setting_that_leaves_few_batches() -> None:
     [finding] = check(leaves_out="limit_train_batches=0.01", share=0.01, batches=5)
     assert finding.severity is Severity.WARNING
-    assert "`limit_train_batches=0.01`, which leaves 1.0%" in finding.message
+    assert "`limit_train_batches=0.01`, which uses 1.0% of" in finding.message
 
 
 def test_one_step_per_epoch() -> None:
     [finding] = check(accumulates=64, batches=45)
     assert finding.severity is Severity.WARNING
-    assert "makes one step per epoch" in finding.message
+    assert "there is one step per epoch" in finding.message
 
 
 @pytest.mark.parametrize(

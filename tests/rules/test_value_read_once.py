@@ -18,7 +18,7 @@ from mothtrap.rules.value_read_once import value_read_once
         ),
         (
             {"name": "params", "kind": "array"},
-            "read `params` while it was traced, and still uses the values of then",
+            "read `params` while it was traced, and still uses the old values",
             "Pass `params` to `step` as an argument",
         ),
         (

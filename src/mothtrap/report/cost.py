@@ -60,11 +60,11 @@ def _added(cost: Overhead, workers: int) -> str:
 def _why(cost: Overhead, steps: int, workers: int) -> str:
     if not 0 < cost.budget < cost.ratio or not steps or not workers:
         return ""
-    above = f"; above the budget of {100 * cost.budget:g} %, as"
+    above = f"; above the budget of {100 * cost.budget:g} %, because"
     if steps < FEW_STEPS:
         return f"{above} the first steps cost more, and there were only {steps}"
     if cost.unwatched:
-        return f"{above} all of the first steps are watched"
+        return f"{above} each of the first steps is observed"
     wall_s = cost.seconds / cost.ratio
     if _hooks_s(cost) <= cost.budget * wall_s:
         return f"{above} the first steps and the NaN check at each step are never skipped"
@@ -79,7 +79,7 @@ def _unwatched(cost: Overhead, steps: int) -> str:
         return ""
     return (
         f"; {cost.unwatched:,} of {steps:,} steps were too short to observe "
-        "(overhead = 0 observes each)"
+        "(set overhead = 0 to observe every step)"
     )
 
 

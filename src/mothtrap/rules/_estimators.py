@@ -1,15 +1,17 @@
-"""Fits of estimators, as rules see them."""
+"""Shared checks of fitted scikit-learn estimators."""
 
 from __future__ import annotations
 
 from mothtrap.core.facts.estimators import EstimatorFitted
 
-STILL, CURVE = 0.98, 5
-"""Share of the first loss that remains if nothing was learned, and passes; chosen by hand."""
+UNCHANGED, MIN_PASSES = 0.98, 5
+"""Share of the first loss above which the last loss counts as unchanged, and the minimum number of
+passes; chosen by hand."""
 
 
 def has_stood_still(one: EstimatorFitted) -> bool:
-    """Return whether a network stopped although its training loss hardly fell."""
+    """Return whether a network stopped on its own although its training loss hardly fell."""
     curve = one.loss_curve
-    whole = len(curve) == one.iterations >= CURVE
-    return one.call == "fit" and whole and not one.exhausted and curve[-1] > STILL * curve[0] > 0
+    complete = len(curve) == one.iterations >= MIN_PASSES
+    stopped = one.call == "fit" and complete and not one.exhausted
+    return stopped and curve[-1] > UNCHANGED * curve[0] > 0

@@ -47,7 +47,7 @@ PENALTIES = {
     "l2_leaf_reg": 3.0,
     "l2_regularization": 1.0,
 }
-"""Penalties that shrink the leaves, with usual values."""
+"""Regularization parameters that shrink the leaf values, with their usual values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +114,7 @@ def with_evaluation(one: Boosted) -> Evaluated:
 
 
 def penalty_of(began: BoostingBegan) -> str:
-    """Return a penalty more than 100 times its usual value, as `name=value`; "" without one."""
+    """Return the first penalty above 100 times its usual value, as `name=value`, or ""."""
     for name, usual in PENALTIES.items():
         value = number_of(began, name)
         if value > 100 * usual:
@@ -123,7 +123,7 @@ def penalty_of(began: BoostingBegan) -> str:
 
 
 def number_of(began: BoostingBegan, name: str) -> float:
-    """Return a parameter as a number; 0 if it is none."""
+    """Return a parameter as a number, or 0 if it is missing or not a number."""
     try:
         return float(began.parameters.get(name, "").strip("[]") or 0)
     except ValueError:

@@ -15,29 +15,29 @@ from mothtrap.core.window import Window
 def aliased_copy(
     window: Window,
     *,
-    steps: int = threshold(8, unit="steps", source="chosen by hand: the variables are read early"),
+    steps: int = threshold(8, unit="steps", source="chosen by hand: variables are read early"),
 ) -> Found | None:
     """A copy of the model is the model itself.
 
     What it detects:
-        Two variables, or two attributes of an object, that hold the same trained model, although
-        one of them is named after a copy that moves more slowly: `target`, `ema`, `average`,
-        `momentum`. Also two models that share all parameters, as after `copy.copy`.
+        Two variables or attributes that refer to the same trained model, although the name of one
+        suggests a separate copy: `target`, `ema`, `average`, or `momentum`. Also two models that
+        share all their parameters, as after `copy.copy`.
 
     Why it matters:
-        Every step also changes the target network, so the targets follow each prediction, and
-        Q-learning may diverge. An average of the weights is then no average.
+        Every training step also changes the target network, so the targets follow each prediction,
+        and Q-learning may diverge. A moving average of the weights always equals the weights.
 
     Fires:
-        Warning after `steps` steps if the variables show this.
+        Warning after `steps` steps if the variables of the running script show this.
 
     Stays quiet:
-        Names in different functions, such as an argument `model` that gets `target_model`. Models
-        that no optimizer holds.
+        Names in different functions, such as an argument `model` to which `target_model` is passed.
+        Models without a parameter in an optimizer.
 
     What to do:
         - Create a copy with its own weights: `target_net = copy.deepcopy(policy_net)`. Then update
-          it now and then: `target_net.load_state_dict(policy_net.state_dict())`.
+          it at intervals: `target_net.load_state_dict(policy_net.state_dict())`.
         - Or create a second model: `target_net = Net()`.
 
     Example:

@@ -14,8 +14,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of, penalty_of
 
-SQUARED = ("reg_lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization")
-"""Penalties that are added to the sum of the hessians of a leaf, at most one per row."""
+L2_PENALTIES = ("reg_lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization")
+"""L2 penalties. They are added to the sum of the hessians of a leaf, in which a row counts at most
+1."""
 
 
 @rule(
@@ -41,7 +42,7 @@ def boosting_rate_too_low(
     certain: float = threshold(
         0.05,
         unit="rate times rounds",
-        source="chosen by hand: at 0.05, 95 % of the error remains, whatever the loss is",
+        source="chosen by hand: at 0.05, 95 % of the error remains with any loss",
     ),
     still: float = threshold(
         0.3, unit="of the decrease of the loss in the first quarter", source="chosen by hand"
@@ -58,16 +59,16 @@ def boosting_rate_too_low(
         0.001 and 100 rounds, 90 %. The model predicts little more than the mean.
 
     Fires:
-        Warning at the end of training with at least `rounds` rounds when rate times rounds is
-        below `reach` and the loss still fell in the last quarter by more than `still` of its fall
-        in the first quarter. Also with a larger product if a penalty on leaves is more than 100
-        times its usual value. Without a loss, and after early stopping, when the product is below
-        `certain`, also if a penalty is the reason. The evaluation loss is used, or the training
-        loss if there is none. A note with fewer rounds.
+        Warning at the end of training in two cases. In the first, there were at least `rounds`
+        rounds, and rate times rounds, reduced by an L2 penalty on the leaves, is below `certain`.
+        In the second, rate times rounds is below `reach`, or a penalty on the leaves is more than
+        100 times its usual value, and the loss still fell in the last quarter by more than `still`
+        of its fall in the first quarter. This is a note with fewer than `rounds` rounds. The
+        evaluation loss is used, or the training loss if there is none.
 
     Stays quiet:
-        While training runs. If the library chooses the rate. With a larger product, after early
-        stopping and without a loss.
+        While training runs. If the library chooses the rate. In the second case also after early
+        stopping, and if no loss was recorded.
 
     What to do:
         - Raise the learning rate (0.05 to 0.3), or use more rounds with early stopping, so that
@@ -138,16 +139,19 @@ def boosting_rate_too_low(
 
 
 def _hardly_moves(one: Boosted, reached: float, certain: float) -> str:
-    """Describe training whose predictions cannot have moved; "" if they can."""
+    """Describe training whose predictions cannot have moved far, or return ""."""
     began, table = one.began, one.tables.get("")
-    penalty = max((number_of(began, name) for name in SQUARED), default=0.0)
+    penalty = max((number_of(began, name) for name in L2_PENALTIES), default=0.0)
     rows = table.rows if table is not None else 0
     kept = rows / (rows + penalty) if rows else 1.0
     if reached * kept >= certain:
         return ""
-    asked = one.ended.rounds if one.ended is not None else 0
-    words = f"{asked} rounds with a learning rate of {began.learning_rate:.3g} close only "
-    words += f"{reached * kept:.2g} of the gap between the first predictions and the labels"
+    trained = one.ended.rounds if one.ended is not None else 0
+    words = (
+        f"{trained} rounds with a learning rate of {began.learning_rate:.3g} moved the predictions "
+        f"at most {reached * kept:.2%} of the way from the initial value to the labels (limit "
+        f"{certain:.0%})"
+    )
     return (
         f"{words}, because {penalty_of(began)} shrinks the leaves" if reached >= certain else words
     )

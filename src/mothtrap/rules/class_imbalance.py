@@ -38,8 +38,9 @@ OF_ESTIMATORS = (
     "Score with `average_precision_score`, `balanced_accuracy_score` or `f1_score`, not with the "
     "accuracy.",
 )
-FOUND_ROWS, FOUND = 10, 0.3
-"""Rows of a rare class in an evaluation, and the share that a model should find; by hand."""
+MIN_EVALUATED, MIN_RECALL = 10, 0.3
+"""Evaluation rows of a rare class, and the share of them that a model should recognize; chosen by
+hand."""
 ALL = 0.995
 """Minimum share for which the message says "all"."""
 
@@ -272,11 +273,11 @@ def _share_in_words(share: float) -> str:
 
 
 def _missed(window: Window, fit: str, rarest: int) -> str:
-    """Describe how few rows of a rare class an estimator finds; "" if it finds enough."""
+    """Describe the low recall of a rare class in an evaluation, or return ""."""
     for one in window.seen(PredictionsCompared):
         if one.fit != fit or one.trained or rarest >= len(one.label_counts):
             continue
-        held, right = one.label_counts[rarest], one.right[rarest]
-        if held >= FOUND_ROWS and right < FOUND * held:
-            return f", and {right} of its {held} evaluation rows are found"
+        rows, right = one.label_counts[rarest], one.right[rarest]
+        if rows >= MIN_EVALUATED and right < MIN_RECALL * rows:
+            return f", and the model recognizes {right} of its {rows} evaluation rows"
     return ""

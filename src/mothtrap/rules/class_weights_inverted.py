@@ -41,8 +41,8 @@ def class_weights_inverted(
     """The loss gives the rare class a lower weight than the frequent class.
 
     What it detects:
-        Class weights that grow with the number of labels of the class. For tables, also the mean
-        weight of the rows of each class.
+        Class weights that grow with the number of labels of the class. For tables, the weight of a
+        class is the mean weight of its rows.
 
     Why it matters:
         Class weights should make up for rare classes. If they are swapped, or proportional to the
@@ -99,7 +99,11 @@ def class_weights_inverted(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Weighted:
-    """Counts and weights of classes, and the facts that have them."""
+    """Label counts and weights of classes, and the facts that report them.
+
+    Attributes:
+        extra: Number of weights for classes above the largest label.
+    """
 
     counts_K: Floats
     weight_K: Floats
@@ -109,9 +113,10 @@ class _Weighted:
 
 def _of_calls(same: list[LossCall]) -> _Weighted:
     counts_K, targets = label_counts(same), same[-1].targets
-    told_K = np.array(targets.class_weights if targets else ())
-    more = np.ones(max(0, len(counts_K) - len(told_K)))
-    return _Weighted(counts_K, np.append(told_K, more), same, max(0, len(told_K) - len(counts_K)))
+    weight_K = np.array(targets.class_weights if targets else ())
+    missing = len(counts_K) - len(weight_K)
+    padded_K = np.append(weight_K, np.ones(max(0, missing)))
+    return _Weighted(counts_K, padded_K, same, max(0, -missing))
 
 
 def _of_table(one: TableSeen) -> _Weighted:

@@ -46,9 +46,10 @@ class ClippingEveryStep(Rule):
 
     Stays quiet:
         If clipping shrinks gradients less, or only in the first steps. For calls that only measure
-        the norm. The finding is only a note with optimizers such as Adam and RMSprop, whose steps
-        do not depend on the gradient norm, unless the threshold is below `nothing`. For clipping
-        after the step if the gradients are used again, by accumulation or by another optimizer.
+        the norm. For clipping after the step if the gradients are used again, by accumulation or by
+        another optimizer. With optimizers such as Adam and RMSprop, whose steps do not depend on
+        the gradient norm, the finding is only a note, unless the clipping threshold is below
+        `tiny_limit`.
 
     What to do:
         - PyTorch: Raise the clipping threshold to about the median norm (see the evidence), so
@@ -94,10 +95,11 @@ class ClippingEveryStep(Rule):
     cut_ratio: float = threshold(10.0, unit="times the clipping threshold", source="chosen by hand")
     cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most steps")
     num_steps: int = threshold(100, unit="clipped steps", source="chosen by hand")
-    nothing: float = threshold(
+    tiny_limit: float = threshold(
         1e-5,
         unit="clipping threshold",
-        source="chosen by hand: spread over 1e6 parameters, it is Adam's epsilon of 1e-8",
+        source="chosen by hand: with 1e6 parameters, a gradient is then as small as Adam's "
+        "epsilon of 1e-8",
     )
     late_steps: int = threshold(16, unit="steps of the optimizer", source="chosen by hand")
 
@@ -116,7 +118,7 @@ class ClippingEveryStep(Rule):
         ratio, norm = float(np.median(ratio_S[onset:])), float(np.median(norm_S[onset:]))
         limit = norm / ratio
         adaptive = all(_is_adaptive(rate.of) for rate in window.scalars("lr"))
-        adaptive = adaptive and limit > self.nothing
+        adaptive = adaptive and limit > self.tiny_limit
         return [
             self.finding(
                 window,

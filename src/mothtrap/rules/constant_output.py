@@ -146,9 +146,9 @@ class ConstantOutput(Rule):
                     window,
                     looks[stretch[0] :],
                     Severity.WARNING,
-                    f"the outputs of {last.root} collapse to one point: between rows they differ "
-                    f"by {share[-1]:.2g} of their size (limit {self.collapsed_share:g}), and the "
-                    f"spread is {spread[-1] / before[-1]:.2g} of its earlier value",
+                    f"the outputs of {last.root} collapse to one point: their spread between rows "
+                    f"is {share[-1]:.2g} times their size (limit {self.collapsed_share:g}), and "
+                    f"{spread[-1] / before[-1]:.2g} times its earlier value",
                     float(share[-1]),
                     self.collapsed_share,
                     fixes=self.fixes(window)[:0:-1],  # a wrong axis collapses immediately

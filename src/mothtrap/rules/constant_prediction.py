@@ -13,7 +13,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 UNRELATED = 0.02
-"""Share of the labels that the best column explains alone if none is related; chosen by hand."""
+"""Share of the labels below which the best column counts as unrelated to them; chosen by hand."""
 
 
 @rule(
@@ -37,12 +37,12 @@ def constant_prediction(
     """A fitted estimator predicts the same value for every row.
 
     What it detects:
-        A classifier that predicts one class for all training rows, or for all rows that the
-        script predicts, or a regressor whose predictions hardly differ.
+        A classifier that predicts one class for all training rows, or for all rows of an
+        evaluation. Also a regressor whose predictions hardly differ.
 
     Why it matters:
-        Its accuracy equals the share of the most frequent class, which can look good. Usual causes
-        are dead units, a strong penalty, a high learning rate, or unscaled columns.
+        The accuracy then equals the share of the most frequent class, which can look good. Usual
+        causes are dead units, a strong penalty, a high learning rate, or unscaled columns.
 
     Fires:
         Warning when `share` of the rows are predicted as one class although at least `others` of
@@ -79,12 +79,12 @@ def constant_prediction(
     for one in judged:
         words = _one_class(one, share, others) or _one_value(one, spread)
         if words:
-            # unscaled columns would be the cause: DAT501 and DAT502 know the scales of a network
+            # DAT501 and DAT502 report unscaled columns of networks, so scaling is the last fix
             has_scales = next(iter(window.seen(DataTaken)), None) is not None
-            told = max(telling.get(one.fit, {"": 1.0}).values(), default=1.0)
-            unrelated = told < UNRELATED
+            best = max(telling.get(one.fit, {"": 1.0}).values(), default=1.0)
+            unrelated = best < UNRELATED
             if unrelated:
-                words += f"; no column alone explains more than {max(told, 0.0):.1%} of the labels"
+                words += f"; no column alone explains more than {max(best, 0.0):.1%} of the labels"
             return Found.of(
                 one,
                 f"{one.estimator} {words}",
@@ -98,7 +98,7 @@ def _rows(one: EstimatorFitted | PredictionsCompared) -> int:
     return one.judged if isinstance(one, EstimatorFitted) else one.rows
 
 
-def _kind(one: EstimatorFitted | PredictionsCompared) -> str:
+def _rows_in_words(one: EstimatorFitted | PredictionsCompared) -> str:
     trained = isinstance(one, EstimatorFitted) or one.trained
     return f"{_rows(one)} {'training' if trained else 'evaluation'} rows"
 
@@ -111,7 +111,7 @@ def _one_class(one: EstimatorFitted | PredictionsCompared, share: float, others:
     if top < share * _rows(one) or wrong < others:
         return ""
     return (
-        f"predicts class {one.predicted_counts.index(top)} for all {_kind(one)}, "
+        f"predicts class {one.predicted_counts.index(top)} for all {_rows_in_words(one)}, "
         f"although {wrong:.0%} of them belong to other classes"
     )
 
@@ -122,6 +122,6 @@ def _one_value(one: EstimatorFitted | PredictionsCompared, spread: float) -> str
     if one.predicted_std >= spread * one.label_std:
         return ""
     return (
-        f"predicts nearly the same value for all {_kind(one)}: standard deviation "
-        f"{one.predicted_std:.2g}, labels {one.label_std:.2g}"
+        f"predicts nearly the same value for all {_rows_in_words(one)}: the standard deviation is "
+        f"{one.predicted_std:.2g} (limit {spread:g} times that of the labels, {one.label_std:.2g})"
     )

@@ -137,7 +137,7 @@ class DisconnectedParameter(Rule):
         cut = next((seen.detached_before for seen in found if seen.detached_before), None)
         words = {
             CHECKPOINT: "its module runs in a reentrant checkpoint whose inputs need no gradient",
-            WITHOUT_GRAPH: "its module only runs without a graph (no_grad)",
+            WITHOUT_GRAPH: "its module only runs without a graph, as under `torch.no_grad()`",
             DETACHED: f"the output of its module is detached before {cut}",
             UPSTREAM: "the output of its module leaves the graph before the next module",
             ASIDE: "the output of its module does not contribute to the loss",

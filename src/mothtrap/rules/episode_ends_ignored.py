@@ -18,18 +18,18 @@ class EpisodeEndsIgnored(Rule):
 
     What it detects:
         A function of the script that computes `reward + gamma * value`, and receives the ends of
-        episodes (`done`, `terminated`), but never reads them. PyTorch: also a value that is
-        multiplied by the ends instead of by `1 - done`.
+        episodes (`done`, `terminated`), but never reads them. PyTorch: also a function that
+        multiplies the value by `done` instead of `1 - done`.
 
     Why it matters:
         After the last step of an episode nothing follows, so the value of the next state is 0.
         Without the ends, the target adds the value of a state that is never reached. Failures look
-        as good as successes, and the values grow. If the value is multiplied by the ends, all
-        other states have no next value, so the model only learns the next reward.
+        as good as successes, and the values grow. If the value is multiplied by `done`, it is 0 in
+        all other states, so the model only learns the next reward.
 
     Fires:
         Info after `steps` steps if the source shows this. Warning if the value is multiplied by
-        the ends, and at most half of them are 1 in the running program.
+        `done`, and at most half of the entries of `done` are 1.
 
     Stays quiet:
         Functions that get no ends, and files in which such a function reads ends or a mask.
@@ -77,7 +77,7 @@ def _words(one: UnreadEnds) -> str:
     if one.inverted:
         return (
             f"the discounted value of the next state is multiplied by `{one.name}`, which is 1 "
-            "only at the end of an episode: all other states have no next value"
+            "only at the end of an episode: in all other states, the target is only the reward"
         )
     return (
         f"the function at {one.location} discounts the value of the next state, and gets the ends "

@@ -13,7 +13,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 LABELS_FAR, LABEL_ROWS = 3.0, 100
-"""Distance of the mean labels in standard deviations, and rows of both tables; chosen by hand."""
+"""Distance between the mean labels in training standard deviations, and rows of each table; chosen
+by hand."""
 
 
 @rule(
@@ -53,7 +54,7 @@ def eval_table_differs(window: Window) -> list[Found]:
         spread differs by a factor of ten. Warning when at least two columns are each distributed
         like a different training column. Warning when a column that varies in training is
         constant. Warning when the mean label of a regression is more than 3 training standard
-        deviations away.
+        deviations away from the mean training label.
 
     Stays quiet:
         For row numbers, for tables with fewer than 100 rows, and for smaller drift.
@@ -62,8 +63,8 @@ def eval_table_differs(window: Window) -> list[Found]:
         - Preprocess both tables with the same function, fitted on the training rows: `Pipeline`,
           `ColumnTransformer`.
         - Select columns by name and in one order: `valid[train.columns]`.
-        - Transform the labels of both tables, such as with `np.log1p`, and undo it after the
-          prediction.
+        - Transform the labels of both tables in the same way, for example with `np.log1p`. Apply
+          the inverse to the predictions.
 
     Example:
         train, valid = scaler.fit_transform(train), valid
@@ -109,7 +110,7 @@ def eval_table_differs(window: Window) -> list[Found]:
 
 
 def _labels(train: TableSeen | None, other: TableSeen | None) -> str:
-    """Describe evaluation labels on another scale; "" if they are on the same."""
+    """Describe evaluation labels on another scale than the training labels, or return ""."""
     if train is None or other is None or train.label_counts is not None:
         return ""
     if train.label_mean is None or other.label_mean is None or not train.label_std:
@@ -118,8 +119,8 @@ def _labels(train: TableSeen | None, other: TableSeen | None) -> str:
     if far <= LABELS_FAR or min(train.rows, other.rows) < LABEL_ROWS:
         return ""
     return (
-        f"have a mean of {other.label_mean:.4g}, {far:.3g} standard deviations from the mean of "
-        f"the training labels, {train.label_mean:.4g}"
+        f"have a mean of {other.label_mean:.4g}, {far:.3g} standard deviations (limit "
+        f"{LABELS_FAR:g}) from the mean of the training labels, {train.label_mean:.4g}"
     )
 
 
@@ -153,6 +154,6 @@ def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:
         return (
             tuple(seen.distance),
             f"{len(seen.distance)} are distributed differently than in training: the mean of "
-            f"{name} is {seen.distance[name]:.3g} standard deviations away",
+            f"{name} is {seen.distance[name]:.3g} training standard deviations away",
         )
     return seen.constant, f"{len(seen.constant)} are constant, but vary in training"

@@ -56,9 +56,9 @@ def excessive_dropout(
         TensorFlow and in some papers.
 
     Fires:
-        Warning when a dropout layer in training mode has a rate of at least `rate`. Also when it
-        has a rate of at least `high_rate`, and in the last `looks` evaluations together the loss
-        without dropout is less than 1/`ratio` of the training loss: the model underfits.
+        Warning when a dropout layer in training mode has a rate of at least `rate`. Also when the
+        rate is at least `high_rate` and the model underfits: over the last `looks` evaluations, the
+        mean loss without dropout is less than 1/`ratio` of the mean training loss.
 
     Stays quiet:
         For dropout layers in evaluation mode, functional dropout, and noise layers.

@@ -232,7 +232,7 @@ class ExplodingGradient(Rule):
                     against="the norm of the previous step, and the next norm is not finite",
                 )
             if first < NEGLIGIBLE or (series.values_S < 0).any():
-                continue  # a loss that changes sign, such as of a policy, is no measure
+                continue  # a loss that becomes negative, like a policy loss, measures no progress
             ratio = float(norm_S[0] / first)
             rise = np.max(np.where(np.isfinite(later_S), later_S, np.inf)) / first
             if ratio >= self.start_ratio and rise >= START_RISE:

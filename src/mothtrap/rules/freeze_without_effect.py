@@ -1,4 +1,4 @@
-"""OPT621: parameters that the script freezes are trained."""
+"""OPT621: parameters that the script tries to freeze are still trained."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 LAYERS_NAMED = 10
-OF_PARAMETERS = "Set `requires_grad`"
-"""Start of the fix for a misspelled attribute."""
 
 
 @rule("OPT621", title="freezing without effect", needs=[Need(facts=(FreezeWithoutEffect,))])
 def freeze_without_effect(window: Window) -> Found | None:
-    """Parameters that the script freezes are trained.
+    """Parameters that the script tries to freeze are still trained.
 
     What it detects:
         Parameters with a misspelled attribute, such as `require_grad = False`. Also modules whose
-        attribute `requires_grad` was set to False. Neither does anything: Python creates a new
+        attribute `requires_grad` was set to False. Neither freezes anything: Python creates a new
         attribute, which PyTorch does not read.
 
     Why it matters:
@@ -53,7 +51,7 @@ def freeze_without_effect(window: Window) -> Found | None:
     if one.of_module:
         message = (
             f"`{one.attribute} = False` was set on the module {one.holders[0]}, which only creates "
-            f"an attribute: its {one.parameters} parameters are trained"
+            f"an attribute: its {one.parameters} parameters are still trained"
         )
     else:
         what = f"{one.parameters} parameters" if one.parameters > 1 else "a parameter"

@@ -39,8 +39,9 @@ class LabelsUnrelated(Rule):
         since its best value, at least `evaluations` evaluations ago, the evaluation loss rises
         by at least `lost_share` of the fall of the training loss, both with a rank correlation
         with time of at least `drift`. For an estimator of scikit-learn, warning when its
-        predictions of at least `predicted_rows` other rows agree with the labels no more than a
-        random order would, within `noise` of the agreement that is rare by chance.
+        predictions for at least `predicted_rows` evaluation rows agree with their labels no better
+        than chance: the agreement is at most `noise` times the agreement that unrelated predictions
+        exceed once in 1,000 times.
 
     Stays quiet:
         If any evaluation was better than guessing, as at the start of overfitting. For losses
@@ -106,8 +107,8 @@ class LabelsUnrelated(Rule):
     predicted_rows: int = threshold(100, unit="rows", source="chosen by hand")
     noise: float = threshold(
         0.65,
-        unit="of the relation that chance exceeds once in 1,000 times",
-        source="two of 3.1 standard errors",
+        unit="times the agreement that unrelated predictions exceed once in 1,000 times",
+        source="2 standard errors, which are 0.65 of the 3.1 that are exceeded once in 1,000 times",
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -161,8 +162,9 @@ class LabelsUnrelated(Rule):
                     severity=Severity.WARNING,
                     step=one.step,
                     message=(
-                        f"the predictions of {one.estimator} for {one.rows} evaluation rows are "
-                        f"{self._relation(one)} their labels: {_name(one)} is {one.relation:.2g}"
+                        f"the predictions of {one.estimator} for {one.rows} evaluation rows "
+                        f"{self._relation(one)}: {_name(one)} is {one.relation:.2g} (limit "
+                        f"{self.noise * one.chance:.2g})"
                     ),
                     evidence={
                         "value": one.relation,
@@ -177,8 +179,8 @@ class LabelsUnrelated(Rule):
 
     def _relation(self, one: PredictionsCompared) -> str:
         if one.relation is not None and one.relation < -self.noise * one.chance:
-            return "the reverse of"
-        return "no better than a random order for"
+            return "contradict their labels"
+        return "agree with their labels no better than chance"
 
     def _is_random(self, one: PredictionsCompared) -> bool:
         return one.relation is None or one.relation <= self.noise * one.chance

@@ -18,10 +18,10 @@ from mothtrap.rules._losses import finite_part, has_players, learning_rates, los
 from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
 
-STILL_WARMING = ", which still rises at the end"
-SHORTER = "Shorten the warm-up, so that it ends after 3 to 10 % of the steps."
-HELD = 0.2
-"""Median of the rates, as a share of the largest, above which a rate has not decayed; by hand."""
+STILL_WARMING = ", whose warm-up has not ended"
+SHORTER_WARM_UP = "Shorten the warm-up, so that it ends after 3 to 10 % of the steps."
+NOT_DECAYED = 0.2
+"""Share of the largest rate above which the median rate shows no decay; chosen by hand."""
 STEADY = 0.3
 """Share of the largest rate above which a rate counts as steady; chosen by hand."""
 PARTS = 6
@@ -48,9 +48,9 @@ class LearningRateTooLow(Rule):
         loss is within `fallen_share` of its initial value. Also when, over `crawl_steps` steps at
         a steady rate, each step changes every weight by less than `crawl_share` of its norm, and
         the loss, still above `crawl_level` times its initial value, falls at least as fast at the
-        end as at the beginning. Also after `certain_steps` steps at any rate that has not decayed,
-        if the largest step, repeated in all steps, changes every weight by less than
-        `certain_share` of `moved_share`.
+        end as at the beginning. Also after `certain_steps` steps at a rate that has not decayed, if
+        the largest change of a weight in one step, times the number of steps, is less than
+        `certain_share` times `moved_share` of its norm.
 
     Stays quiet:
         During a warm-up that already changes the weights. For rates that have decayed, a rate of 0
@@ -131,8 +131,8 @@ class LearningRateTooLow(Rule):
             rates = learning_rates(window, series)[1]
             every = ratios.largest()
             most = float(np.nanmax(every)) if len(every) else 0.0
-            steady = len(rates) > 0 and float(np.median(rates)) > HELD * rates.max() > 0
-            if steady and self._certainly_stands(series, loss_S, most):
+            steady = len(rates) > 0 and float(np.median(rates)) > NOT_DECAYED * rates.max() > 0
+            if steady and self._is_certainly_unmoved(series, loss_S, most):
                 rate = float(rates.max())
                 warming = rates[-1] > 0.99 * rate and rates[len(rates) // 2] < 0.6 * rate
                 return self._unmoved(window, series, loss_S, most, rate, warming=bool(warming))
@@ -155,8 +155,8 @@ class LearningRateTooLow(Rule):
             return self._crawling(window, series, steady_S, largest, rate)
         return None
 
-    def _certainly_stands(self, series: Series, loss_S: Floats, most: float) -> bool:
-        """Return whether even the largest step, taken every time, would change almost nothing."""
+    def _is_certainly_unmoved(self, series: Series, loss_S: Floats, most: float) -> bool:
+        """Return whether the weights would hardly change even if all steps were the largest."""
         moved = most * series.total
         return 0 < moved < self.certain_share * self.moved_share and self._stands(
             series, loss_S, most
@@ -205,7 +205,7 @@ class LearningRateTooLow(Rule):
             evidence={"value": largest, "moved_share": moved, "limit": self.moved_share},
             rate=rate,
             wanted=rate * max(10.0, factor),
-            first_fix=SHORTER if warming else "",
+            first_fix=SHORTER_WARM_UP if warming else "",
         )
 
     def _crawling(

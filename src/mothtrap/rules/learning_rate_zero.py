@@ -175,7 +175,7 @@ class LearningRateZero(Rule):
             count=len(rate_S) - gone,
             message=(
                 f"the learning rate of {_named(series)} fell from {rate_S[peak]:.3g} to "
-                f"{rate_S[gone]:.3g} within {fell} steps, and stayed there for "
+                f"{rate_S[gone]:.3g} within {fell} steps, and stayed at this value or below for "
                 f"{len(rate_S) - gone} steps: its schedule ends too early"
             ),
             evidence={

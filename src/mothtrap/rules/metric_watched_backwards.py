@@ -24,7 +24,7 @@ class MetricWatchedBackwards(Rule):
     What it detects:
         Early stopping, learning rate reduction on a plateau, and checkpoints of the best epoch that
         treat the greatest loss, or the smallest accuracy, as the best. PyTorch: the schedule
-        `ReduceLROnPlateau`, judged by the name of the metric that it gets.
+        `ReduceLROnPlateau`, if the script passes it a variable that is named after a metric.
 
     Why it matters:
         Each improvement counts as getting worse: training stops right away, the learning rate
@@ -37,7 +37,7 @@ class MetricWatchedBackwards(Rule):
 
     Stays quiet:
         When no direction is given and the framework looks it up (`mode="auto"`). Metrics whose
-        direction is not known, and metrics with a minus sign. Checkpoints of every epoch.
+        direction is not known, and metrics that the script negates. Checkpoints of every epoch.
 
     What to do:
         - Pass `mode="min"` for a loss or an error (`greater_is_better=False` in Hugging Face's

@@ -1,4 +1,4 @@
-"""DAT531: the color channels of images are mixed with their pixels."""
+"""DAT531: images are reshaped instead of permuted, which mixes their color channels."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def mixed_channels(
     *,
     ratio: float = threshold(
         0.8,
-        unit="of the difference of neighbors",
-        source="chosen by hand: in images, neighbors are the most similar values",
+        unit="times the difference between neighbors",
+        source="chosen by hand: in images, neighboring values are the most similar",
     ),
 ) -> Found | None:
-    """The color channels of images are mixed with their pixels.
+    """Images are reshaped instead of permuted, which mixes their color channels.
 
     What it detects:
         Images of shape (rows, 3, height, width) in which a value is more similar to the third
-        value after it than to the next two. Then the values of a pixel lie next to each other, as
-        in images of shape (rows, height, width, 3). These were reshaped instead of permuted.
+        value after it than to the next two. This shows that the red, green, and blue values of a
+        pixel lie next to each other in memory, as in images of shape (rows, height, width, 3).
 
     Why it matters:
         Each channel that the model gets is a third of the image, with red, green, and blue side by
@@ -35,11 +35,12 @@ def mixed_channels(
         images.
 
     Fires:
-        Warning when the median difference between a value and the third value after it is below
-        `ratio` of the difference between a value and its neighbors.
+        Warning when the difference between a value and the third value after it is below `ratio`
+        times the difference between a value and its neighbors (the median of the inspected
+        batches).
 
     Stays quiet:
-        Images that are not colored, that are smaller than 12 x 12, or that contain only noise.
+        Images without three channels, images smaller than 12 x 12, and images of noise.
 
     What to do:
         - Change the order of the axes with `permute`: `images.permute(0, 3, 1, 2)`. With
@@ -63,15 +64,11 @@ def mixed_channels(
     first = seen[0]
     return Found.of(
         first,
-        f"in the images that {first.module} gets, {_words(first)}, a value differs less from the "
-        f"third value after it than from its neighbors ({found:.2g} of their difference, limit "
-        f"{ratio:g}): the three channels of a pixel lie side by side",
+        f"{first.module} gets images of shape ({', '.join(map(str, first.shape))}) whose values "
+        "are in the order (height, width, channels): values that are three places apart differ "
+        f"{found:.2g} times as much as neighbors (limit {ratio:g})",
         last_step=seen[-1].step,
         count=len(seen),
         layers=(first.module,),
         evidence={"ratio": found, "limit": ratio, "looks": len(seen)},
     )
-
-
-def _words(one: ImageChannels) -> str:
-    return f"of shape ({', '.join(str(size) for size in one.shape)})"

@@ -15,8 +15,9 @@ from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import trend
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, penalty_of, with_evaluation
 
-FEW, NOISE = 20, 2.0
-"""Rows of each class, and standard errors of the area under the curve; chosen by hand."""
+MIN_ROWS_OF_CLASS, NOISE = 20, 2.0
+"""Rows of each class, and the number of standard errors above 0.5 up to which the area under the
+ROC curve counts as chance; chosen by hand."""
 
 
 @rule(
@@ -44,7 +45,7 @@ def nothing_learned(
     falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand"),
     share: float = threshold(0.99, unit="of the loss from guessing", source="chosen by hand"),
 ) -> list[Found]:
-    """The model never does better than guessing on other rows.
+    """The model never does better than guessing on evaluation rows.
 
     What it detects:
         Training whose evaluation loss was never better than a constant guess, although the trees
@@ -57,9 +58,9 @@ def nothing_learned(
 
     Fires:
         Warning when, over at least `rounds` rounds and at least `rows` evaluation rows, the best
-        evaluation loss stayed above `share` of the loss from guessing. If no loss is evaluated:
-        warning when, at the end, the predictions for two classes rank the rows of an evaluation
-        like a random order does.
+        evaluation loss stayed above `share` of the loss from guessing. If no loss is evaluated,
+        warning when the final predictions for two classes rank the evaluation rows no better than
+        chance (area under the ROC curve within two standard errors of 0.5, or below).
 
     Stays quiet:
         When the loss from guessing is not known (ranking, weights, custom metrics). Trees of one
@@ -120,23 +121,23 @@ def nothing_learned(
 
 
 def _by_ranking(one: Boosted, rows: int, rounds: int) -> Found | None:
-    """Check the area under the ROC curve at the end of training."""
+    """Report a final area under the ROC curve that is no better than chance."""
     for site in one.held_out:
         seen = one.scores.get(site)
         if seen is None or not seen.last or seen.auc is None or len(seen.confusion) != 2:
             continue
         negative, positive = map(sum, seen.confusion)
-        if one.rounds < rounds or seen.rows < rows or min(negative, positive) < FEW:
+        if one.rounds < rounds or seen.rows < rows or min(negative, positive) < MIN_ROWS_OF_CLASS:
             raise NotEnoughData(f"needs {rounds} rounds and {rows} rows")
         spread = math.sqrt((seen.rows + 1) / (12 * negative * positive))
         if seen.auc > 0.5 + NOISE * spread:
             return None
         return Found.of(
             [one.began, seen],
-            f"after {one.rounds} rounds, the area under the ROC curve of {site} is {seen.auc:.3g}; "
-            "a random order gives 0.5",
+            f"after {one.rounds} rounds, the area under the ROC curve of {site} is {seen.auc:.3g} "
+            f"(limit {0.5 + NOISE * spread:.3g}); guessing gives 0.5",
             mode="eval",
             evidence={"value": seen.auc, "limit": 0.5 + NOISE * spread, "fit": one.began.fit},
             fixes=(0, 1),
         )
-    raise NotEnoughData("no evaluation loss, and no ranking of two classes, was recorded")
+    raise NotEnoughData("no evaluation loss and no ROC curve was recorded")

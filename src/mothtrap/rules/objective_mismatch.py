@@ -114,7 +114,7 @@ def objective_mismatch(
 
 
 def _of_estimators(window: Window, rows: int, levels: int, even: float) -> list[Found]:
-    """Check the labels of regressions of scikit-learn."""
+    """Report scikit-learn regressors whose labels are classes."""
     tables = {one.fit: one for one in window.seen(TableSeen) if not one.site}
     for one in window.seen(EstimatorFitted):
         table = tables.get(one.fit)
@@ -125,7 +125,7 @@ def _of_estimators(window: Window, rows: int, levels: int, even: float) -> list[
             return [
                 Found.of(
                     one,
-                    f"{one.estimator} is a regression, but {words}",
+                    f"{one.estimator} is a regressor, but {words}",
                     evidence={"values": table.label_distinct, "rows": table.rows, "fit": one.fit},
                     fixes=(3, 4),
                 )

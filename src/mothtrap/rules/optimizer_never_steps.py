@@ -21,18 +21,18 @@ def optimizer_never_steps(window: Window) -> Found | None:
     """Gradients are computed, but their optimizer never steps.
 
     What it detects:
-        A manual optimization in Lightning with an optimizer whose parameters get gradients, but
-        whose `step()` is never called.
+        An optimizer in Lightning's manual optimization whose parameters get gradients, but whose
+        `step()` is never called.
 
     Why it matters:
-        Lightning does not step by itself in a manual optimization. This part of the model keeps
-        its initial weights, and the other parts train against it.
+        In manual optimization, the script must call `step()`. This part of the model keeps its
+        initial weights, and the other parts train against it.
 
     Fires:
         Warning after 64 calls of `training_step` in which no parameter of the optimizer changed.
 
     Stays quiet:
-        Automatic optimization. Optimizers whose parameters have no gradients (see OPT608).
+        With automatic optimization. For optimizers whose parameters have no gradients (see OPT608).
 
     What to do:
         - Call `step()` of this optimizer after `self.manual_backward(loss)`.

@@ -134,7 +134,7 @@ class Overtraining(Rule):
             mode="eval",
             message=(
                 f"the {what} loss has not fallen by {self.delta:g} in {rested} evaluations: it "
-                f"{'rose' if worse else 'went'} from {best:.3g} to {value:.3g}"
+                + _change(best, value, rose=worse)
             ),
             evidence={"value": value, "best": best, "evaluations": rested, "site": one.last.site},
             location=one.last.location,
@@ -158,3 +158,9 @@ class Overtraining(Rule):
             late_E.min() > best + self._margin(best)
             and lost >= self.given_back * max(one.start - best, 0.0)
         )
+
+
+def _change(best: float, value: float, *, rose: bool) -> str:
+    if f"{best:.3g}" == f"{value:.3g}":
+        return f"stayed at {value:.3g}"
+    return f"{'rose' if rose else 'went'} from {best:.3g} to {value:.3g}"

@@ -18,19 +18,20 @@ def positions_over_batch(window: Window) -> Found | None:
         vectors differ between the rows of the batch, but are equal at all positions of a row.
 
     Why it matters:
-        The model cannot know the order of the tokens. It gets the row number instead, which says
-        nothing.
+        The model gets the number of the row in the batch instead of the position of the token, so
+        it cannot know the order of the tokens.
 
     Fires:
-        Warning when this is seen, and axis 0 is known to be the batch: the recurrent or attention
-        modules of the model have `batch_first=True`, or the loader drew as many samples.
+        Warning when an inspected input shows this, and axis 0 is known to be the batch: the
+        recurrent or attention modules of the model have `batch_first=True`, or the loader drew as
+        many samples as axis 0 has entries.
 
     Stays quiet:
         Models with the sequence on axis 0. Vectors that differ along both axes.
 
     What to do:
-        - Take as many vectors as there are positions: `x + self.pe[:, :x.size(1)]`, where `pe` has
-          the shape (1, length, features).
+        - Take as many vectors as the sequence has positions: `x + self.pe[:, :x.size(1)]`, where
+          `pe` has the shape (1, length, features).
         - Or pass the sequence on axis 0, and use `batch_first=False` everywhere.
 
     Example:

@@ -36,7 +36,7 @@ class PosteriorCollapse(Rule):
         below `shrunk` of their first size, whatever the decoder outputs. Also when both are below
         `weak`, and the spread of the reconstruction between rows is less than `flat` of the spread
         of the input and less than `rising` times its own spread after half of the steps. Then at
-        least three quarters of the variance are lost. This is not judged before `weak_steps` steps.
+        least three quarters of the variance are lost. This case needs `weak_steps` steps.
 
     Stays quiet:
         For codes that still use some of their units and give a reconstruction that follows its
@@ -95,7 +95,7 @@ class PosteriorCollapse(Rule):
         source="chosen by hand: a code that is used has means of about 1 or log variances below -1",
     )
     weak_steps: int = threshold(
-        250, unit="steps", source="chosen by hand: a healthy code of digits is weak at step 150"
+        250, unit="steps", source="chosen by hand: in a healthy run, the code is weak at step 150"
     )
     flat: float = threshold(
         0.5, unit="of the spread of the input", source="chosen by hand: a quarter of its variance"

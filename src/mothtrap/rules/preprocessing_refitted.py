@@ -26,8 +26,8 @@ def preprocessing_refitted(window: Window) -> Found | None:
         single new row cannot be transformed this way at all.
 
     Fires:
-        Warning when a transformer of one class is fitted to as many rows as the model, and later
-        to as many rows as the model predicts.
+        Warning when a transformer is fitted to as many rows as the model, and a transformer of the
+        same class is fitted later to as many rows as the model predicts.
 
     Stays quiet:
         Cross-validation, where each fold fits its own transformer to its training rows. If both
@@ -48,8 +48,8 @@ def preprocessing_refitted(window: Window) -> Found | None:
     for one in window.seen(TransformRefitted, steps=1):
         return Found.of(
             one,
-            f"{one.transform} is fitted to {one.train_rows} training rows, and again to the "
-            f"{one.eval_rows} rows that are predicted",
+            f"{one.transform} is fitted to {one.train_rows} training rows, and fitted again to the "
+            f"{one.eval_rows} rows that the model predicts",
             mode="eval",
             evidence={"train_rows": one.train_rows, "eval_rows": one.eval_rows},
         )

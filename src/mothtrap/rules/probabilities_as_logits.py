@@ -1,4 +1,4 @@
-"""STR718: a loss of logits gets probabilities, and the framework undoes the softmax."""
+"""STR718: a loss of logits gets probabilities, and the framework corrects this."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mothtrap.rules._loss_calls import chosen_at, train_calls
 
 @rule("STR718", title="probabilities as logits", needs=[Need(facts=(LossCall,))])
 def probabilities_as_logits(window: Window) -> Found | None:
-    """A loss that expects logits gets probabilities, and the framework undoes the softmax.
+    """A loss that expects logits gets probabilities, and the framework corrects this.
 
     What it detects:
         A softmax or sigmoid right before a loss with `from_logits=True`. The framework notices the
@@ -25,10 +25,10 @@ def probabilities_as_logits(window: Window) -> Found | None:
         applied twice, and the model hardly learns.
 
     Fires:
-        Warning at the first step whose loss undoes the softmax or sigmoid.
+        Warning at the first step whose loss is computed from the input of the softmax or sigmoid.
 
     Stays quiet:
-        When the softmax is really applied twice: softmax_before_cross_entropy and
+        When the softmax is applied twice: softmax_before_cross_entropy and
         sigmoid_before_bce_with_logits report that.
 
     What to do:
@@ -51,8 +51,8 @@ def probabilities_as_logits(window: Window) -> Found | None:
     first = taken_back[0]
     return Found.of(
         taken_back,
-        f"{first.taken_back} goes into {first.function} with `from_logits=True`: the framework "
-        f"undoes the {first.taken_back} here, but not in every case",
+        f"{first.taken_back} goes into {first.function} with `from_logits=True`: here, the "
+        f"framework uses the input of the {first.taken_back} instead, but it cannot always do this",
         evidence={"function": first.function, "taken_back": first.taken_back},
         location=chosen_at(first),
     )

@@ -21,18 +21,18 @@ OTHER_NAMES = 2
     explains=("frozen_parameters",),
 )
 def restore_without_effect(window: Window) -> Found | None:
-    """Weights are restored from a state that was never copied.
+    """Weights are restored from a state that was never copied, or that has other names.
 
     What it detects:
         A call to `load_state_dict` with a state that `state_dict` returned some steps earlier and
         that still contains the model's own tensors. Also a call with `strict=False` and a state
-        that has hardly any name of the model, such as one with the prefix `module.`.
+        whose names hardly match those of the model, for example because of the prefix `module.`.
 
     Why it matters:
         `state_dict` returns the weights of the model, not a copy. Training changes them in place,
         so the saved state always equals the current weights. Loading it changes nothing: the model
-        ends with its last weights, not its best weights. With `strict=False`, PyTorch skips names
-        that do not match without a message.
+        ends with its last weights, not its best weights. With `strict=False`, PyTorch silently
+        skips names that do not match, so the model keeps its initial weights.
 
     Fires:
         Warning at each model for which this happens. With `strict=False`, when less than a tenth
@@ -46,8 +46,8 @@ def restore_without_effect(window: Window) -> Found | None:
         - Copy the state when you save it: `best = copy.deepcopy(model.state_dict())`.
         - Or save it to a file: `torch.save(model.state_dict(), path)`.
         - Rename the keys of the state before it is loaded: `{k.removeprefix("module."): v for k, v
-          in state.items()}`. For a checkpoint that contains more, load the part with the weights,
-          such as `checkpoint["model"]`.
+          in state.items()}`. If the checkpoint contains more than the weights, load only the
+          weights, such as `checkpoint["model"]`.
         - Load with `strict=True` (the default), which lists the names that do not match.
 
     Example:

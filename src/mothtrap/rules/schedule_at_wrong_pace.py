@@ -28,15 +28,15 @@ class ScheduleAtWrongPace(Rule):
 
     Fires:
         Warning at the end of a job in two cases. The planned number of calls equals the number of
-        steps (within `tolerance`), and there were fewer calls by a factor of `ratio`. Or the
-        planned number equals the number of passes, but every step made a call, so there were
-        `ratio` times as many. A `LambdaLR` plans for a number that its function reads, such as a
-        variable, a constant, or an argument of `functools.partial`; a schedule class of the user
-        for an attribute such as `max_iters`. If there were enough steps for
-        all calls of a warm-up, but it did not end: a note when a `LinearLR` or a linear `LambdaLR`
-        got less than a tenth of its calls (`warm_up_share`); a warning when a `LambdaLR` got less
-        than half (`named_share`), and its number is named after steps. Warning at the start when
-        the warm-up of a trainer has at least as many steps as the training.
+        steps (within `tolerance`), but there were `ratio` times fewer calls. Or the planned number
+        equals the number of passes, but every step made a call, so there were `ratio` times as
+        many. The planned number of a `LambdaLR` is a number that its function reads, such as a
+        variable, a constant, or an argument of `functools.partial`. In a schedule class of the
+        user, it is an attribute such as `max_iters`. If a warm-up did not end although there were
+        enough steps for it: a note when a `LinearLR` or a linear `LambdaLR` got less than
+        `warm_up_share` of its calls, and a warning when a `LambdaLR` got less than `named_share` of
+        them, and its number has a name such as `warmup_steps`. Warning at the start when the
+        warm-up of a trainer takes at least as many steps as the whole training.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer run or for
@@ -103,8 +103,8 @@ class ScheduleAtWrongPace(Rule):
             step=one.step,
             message=(
                 f"the warm-up of {one.trainer} takes {one.warm_up} steps, but training has "
-                f"only {one.total_steps}: the learning rate reaches "
-                f"{one.total_steps / one.warm_up:.2%} of its value"
+                f"only {one.total_steps}: the learning rate reaches only "
+                f"{one.total_steps / one.warm_up:.2%} of its maximum"
             ),
             evidence={"warm_up": one.warm_up, "steps": one.total_steps},
             location=one.location,

@@ -22,7 +22,7 @@ def shuffled_apart(window: Window) -> Found | None:
 
     What it detects:
         A pipeline that shuffles inputs and labels separately, or only one of the two, and pairs
-        them afterwards. A table of pandas whose labels have the row names in another order.
+        them afterwards. A pandas table whose labels have the same index in another order.
 
     Why it matters:
         No label belongs to its input. The loss stays at the level of guessing, or the model
@@ -30,11 +30,11 @@ def shuffled_apart(window: Window) -> Found | None:
 
     Fires:
         Error when `fit` gets a pipeline that pairs inputs and labels after shuffling. Error when a
-        table and its labels share most row names, but less than half of them in the same place.
+        table and its labels share most index values, but less than half at the same position.
 
     Stays quiet:
         Both shuffled with the same buffer and the same seed. Pairs that are not input and label,
-        such as two images. Tables whose rows were numbered anew.
+        such as two images. Tables whose index was reset.
 
     What to do:
         - Keras: Pair first, then shuffle: `tf.data.Dataset.zip((inputs, labels)).shuffle(n)`.

@@ -46,8 +46,8 @@ class TrainEvalOverlap(Rule):
         more than equal rows in the data explain, or the rows are copies of one another. Samples
         evaluated after a job resumed were trained on before it. Warning when all evaluation rows
         were trained on, nothing else is evaluated, and they are only a part of the training data or
-        come from a loader with its own dataset, or if a trainer validates on the training loader's
-        data only.
+        come from a loader with its own dataset. Also when a trainer validates only on the training
+        data.
         Info when the training data themselves are evaluated, or a single batch of them without
         labels, for example to draw pictures.
 
@@ -142,7 +142,7 @@ class TrainEvalOverlap(Rule):
         )
         return self.finding(
             window,
-            severity=_of_itself(window) if itself else Severity.ERROR,
+            severity=_severity_of_itself(window) if itself else Severity.ERROR,
             step=one.step,
             message=said,
             evidence={
@@ -313,8 +313,11 @@ def _is_masked(window: Window, one: RowsShared) -> bool:
     return max(used) < one.train_rows <= max(given)
 
 
-def _of_itself(window: Window) -> Severity:
-    """Return the severity of evaluated training data: a trainer's validation needs other data."""
+def _severity_of_itself(window: Window) -> Severity:
+    """Return the severity if the training data are evaluated: a trainer should validate on others.
+
+    Scripts without a trainer often evaluate the training data on purpose.
+    """
     validates = any(one.phase == "validation" for one in window.seen(TrainingPhase))
     others = any(not one.shared for one in window.seen(IndicesShared))
     return Severity.WARNING if validates and not others else Severity.INFO

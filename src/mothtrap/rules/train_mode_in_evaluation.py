@@ -28,9 +28,9 @@ class TrainModeInEvaluation(Rule):
         Evaluations of a model during training in which its dropout or batch norm layers behave as
         in training. PyTorch: also modules whose `forward` reads `self.training` to call
         `functional.dropout` or to update buffers, and modules that call `functional.dropout`
-        without the mode, so that it also drops values in evaluation mode. With PyTorch, an
-        evaluation is recognized even without `torch.no_grad()`: no backward pass follows its
-        forward passes.
+        without `training=self.training`, so that it also drops values in evaluation mode. With
+        PyTorch, an evaluation is recognized even without `torch.no_grad()`: no backward pass
+        follows its forward passes.
 
     Why it matters:
         The evaluation measures a different model: units are dropped at random, and each row is
@@ -44,11 +44,11 @@ class TrainModeInEvaluation(Rule):
         or are `steps` training steps apart (the median). Warning when they are closer together.
         Also a warning when no loss was recorded but the output has the shape from which the
         training loss is computed (as for an accuracy), and there are `evaluations` evaluations that
-        far apart, or each has several forward passes. At most a warning for `functional.dropout`
-        without the mode. Also a warning for one or two evaluations of
+        far apart, or each has several forward passes. Also a warning for one or two evaluations of
         one forward pass each, after `trained` training steps or more, that compute a loss, or that
         give such an output for at least `rows` rows with dropout. Info when there are `evaluations`
-        evaluations that far apart and nothing else is known.
+        evaluations that far apart and nothing else is known. `functional.dropout` without
+        `training=self.training` is at most a warning.
 
     Stays quiet:
         Models that run in evaluation mode in any evaluation, or in a part of it, because the user
@@ -61,7 +61,7 @@ class TrainModeInEvaluation(Rule):
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
         - PyTorch: Pass the mode to the function: `F.dropout(x, p, training=self.training)`. Without
-          it, dropout is always on, and `model.eval()` does not change that. Or use `nn.Dropout(p)`.
+          it, dropout stays on even after `model.eval()`. Or use `nn.Dropout(p)`.
         - Keras: Call the model with `training=False` in the evaluation, the default.
         - JAX: Switch dropout off in the evaluation: `deterministic=True` in flax, and
           `eqx.nn.inference_mode(model)` in equinox.
@@ -214,9 +214,10 @@ class TrainModeInEvaluation(Rule):
 
 
 def _averages(phase: EvaluationPhase) -> bool:
-    """Return whether an evaluation may average outputs for the same input, as Monte Carlo dropout.
+    """Return whether an evaluation may average outputs for the same input (Monte Carlo dropout).
 
-    If a loss follows each forward pass, it does not; it may use other rows of the same graph.
+    It does not if a loss follows each forward pass, as when different rows of a graph are evaluated
+    in turn.
     """
     return phase.repeated and phase.labelled < phase.forwards
 
@@ -225,13 +226,13 @@ def _words(phase: EvaluationPhase) -> str:
     if not phase.dropping:
         return f"always in training mode: {_active(phase)} active"
     return (
-        f"and the dropout in the `forward` of {', '.join(phase.dropping[:3])} was active, because "
-        "it does not get the mode"
+        f"and the dropout in the `forward` of {', '.join(phase.dropping[:3])} was always active, "
+        "because the call does not pass `training=self.training`"
     )
 
 
 def _fixes(every: tuple[str, ...], *, always: bool) -> tuple[str, ...]:
-    """Return the fixes for a mode that is not set, or for a dropout that does not get the mode."""
+    """Return the fixes for a missing `model.eval()`, or for a dropout that is always active."""
     chosen = tuple(fix for fix in every if (DROPOUT_FIX in fix) == always)
     return chosen or every
 

@@ -60,7 +60,7 @@ def trainable_ignored(
         changed = one.unfrozen + one.frozen
         if changed <= share * one.elements:
             continue
-        part = f"{changed / one.elements:.0%} of the weights of {one.model}"
+        part = f"{changed / one.elements:.0%} of the weights of {one.model} (limit {share:.0%})"
         if one.unfrozen >= one.frozen:
             message = f"{part} were made trainable after `compile`, and are still not trained"
         else:

@@ -32,17 +32,17 @@ def training_cut_short(
 
     What it detects:
         Settings for a quick test that were left on in a longer training run, such as
-        `limit_train_batches` of Lightning. A trainer that accumulates all batches of an epoch, so
-        that an epoch has a single step.
+        `limit_train_batches` of Lightning. Also a trainer that accumulates the gradients of all
+        batches of an epoch, so that an epoch has a single step.
 
     Why it matters:
-        The model trains on a few rows again and again, or makes only a few steps. The epochs look
+        The model trains on a few rows again and again, or for only a few steps. The epochs look
         complete, but the loss hardly falls, or only on these rows.
 
     Fires:
-        Warning when, over at least `epochs` epochs, a setting leaves at most `share` of the
-        training batches. Warning when a trainer accumulates at least as many batches as an epoch
-        has, if it has `batches` or more. A note for other settings that leave out batches.
+        Warning when a run of at least `epochs` epochs uses at most `share` of the training batches.
+        Warning when a trainer accumulates at least as many batches as an epoch has, if it has
+        `batches` or more. A note for other settings that leave out batches.
 
     Stays quiet:
         Without such settings. When the number of batches is unknown.
@@ -71,8 +71,8 @@ def training_cut_short(
         if one.batches is not None and one.accumulates >= one.batches >= batches:
             return Found.of(
                 one,
-                f"{one.trainer} accumulates {one.accumulates} batches, and an epoch has only "
-                f"{one.batches}: it makes one step per epoch",
+                f"{one.trainer} accumulates the gradients of {one.accumulates} batches, and an "
+                f"epoch has only {one.batches}: there is one step per epoch",
                 evidence=evidence,
                 fixes=(1,),
             )
@@ -80,7 +80,11 @@ def training_cut_short(
             continue
         few = one.share is not None and one.share <= share
         again = one.epochs is None or one.epochs >= epochs
-        part = f", which leaves {one.share:.1%} of the training batches" if few else ""
+        part = (
+            f", which uses {one.share:.1%} of the training batches (limit {share:.0%})"
+            if few
+            else ", which leaves out training batches"
+        )
         return Found.of(
             one,
             f"{one.trainer} runs with `{one.leaves_out}`{part}",

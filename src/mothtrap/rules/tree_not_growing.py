@@ -27,9 +27,9 @@ LIMITS = {
 }
 """Parameters that prevent splits, with the libraries' defaults."""
 
-SAMPLED, EXTREME, HESSIANS = 40, 1e-4, 2.0
-"""Rows of a sample, distance of a probability from 0 or 1, and sum of the hessians, below which no
-split is possible with usual settings; chosen by hand."""
+MIN_SAMPLE, EXTREME, MIN_HESSIAN_SUM = 40, 1e-4, 2.0
+"""Rows per tree, distance of the first probability from 0 or 1, and sum of the hessians, below
+which usual settings allow no split; chosen by hand."""
 SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
 
 
@@ -80,7 +80,7 @@ def tree_not_growing(
           `min_impurity_decrease`.
         - Check the scale of labels and weights: these limits are absolute.
         - Train each tree on more rows: `subsample=0.8` (`bagging_fraction` in LightGBM).
-        - Leave out `base_score`: the library starts with the share of the positive class.
+        - Remove `base_score`: by default, the library starts with the share of the positive class.
         - Return the gradients and hessians of each row, not divided by the number of rows.
 
     Example:
@@ -108,7 +108,7 @@ def tree_not_growing(
         if table is not None and same:
             why = f"all labels of the training data are {table.label_min:g}"
         elif limits := _limits(one, since.rows):
-            why = f"{why} and {limits}"
+            why = f"{why}, with {limits}"
         return Found.of(
             [since, grown[-1]],
             f"trees have had only one leaf since round {since.round}: with {since.rows} rows, "
@@ -124,34 +124,34 @@ def tree_not_growing(
 
 
 def _fixes(one: Boosted, rows: int) -> tuple[int, ...]:
-    """Return the numbers of the fixes for the cause that is known."""
+    """Return the positions of the fixes for the most likely cause."""
     if _few_rows(one, rows):
         return (4,)
-    if _start(one):
+    if _extreme_start(one):
         return (5,)
     return (6, 3) if one.gradients is not None else (0, 1, 2, 3)
 
 
 def _few_rows(one: Boosted, rows: int) -> str:
-    """Describe a sample of rows that is too small for a split; "" if it is not."""
+    """Describe a sample of rows that is too small for a split, or return ""."""
     for name in ("subsample", "bagging_fraction"):
         share = number_of(one.began, name)
-        if 0 < share * rows < SAMPLED:
-            return f"{name} {share:g}, which leaves {share * rows:.0f} rows for each tree"
+        if 0 < share * rows < MIN_SAMPLE:
+            return f"{name} {share:g} ({share * rows:.0f} rows for each tree)"
     return ""
 
 
-def _start(one: Boosted) -> str:
-    """Describe a first prediction of two classes that leaves no gradient; "" without one."""
+def _extreme_start(one: Boosted) -> str:
+    """Describe a `base_score` so extreme that there is hardly a gradient, or return ""."""
     base = number_of(one.began, "base_score")
     extreme = base > 1 - EXTREME or 0 < base < EXTREME
     return f"base_score {base:g}" if extreme and one.began.task == "two_classes" else ""
 
 
 def _limits(one: Boosted, rows: int) -> str:
-    found = [each for each in (_few_rows(one, rows), _start(one)) if each]
+    found = [each for each in (_few_rows(one, rows), _extreme_start(one)) if each]
     seen = one.gradients
-    if seen is not None and seen.hessian_sum is not None and 0 < seen.hessian_sum < HESSIANS:
+    if seen is not None and seen.hessian_sum is not None and 0 < seen.hessian_sum < MIN_HESSIAN_SUM:
         found.append(f"hessians of the custom objective whose sum is {seen.hessian_sum:.2g}")
     for name, usual in LIMITS.items():
         try:

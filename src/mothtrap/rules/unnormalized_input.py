@@ -13,6 +13,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
@@ -191,9 +192,9 @@ class UnnormalizedInput(Rule):
             count=len(off),
             layers=(first.layer,),
             message=(
-                f"{first.layer} ({first.layer_type}) gets data from {first.smallest:.3g} to "
-                f"{first.largest:.3g}: {what}, but its weights are initialized for inputs of "
-                "about 1"
+                f"{layer_in_words(first.layer)} ({first.layer_type}) gets data from "
+                f"{first.smallest:.3g} to {first.largest:.3g}: {what}, but its weights are "
+                "initialized for inputs of about 1"
             ),
             evidence={
                 "value": first.rms,

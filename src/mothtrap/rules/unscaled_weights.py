@@ -13,8 +13,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of
 
 MINORITY, SWAPPED = 0.4, 3.0
-"""Share of a class that should not count less, and the factor by which its weight may differ from
-the inverse of the weight that balances the classes; chosen by hand."""
+"""Share of the rows up to which a class counts as the smaller one, and the factor within which its
+weight equals the inverse of the balancing weight; chosen by hand."""
 
 
 @rule(
@@ -50,9 +50,9 @@ def unscaled_weights(
         metrics are error rates, and neither rows nor classes are weighted. Also when it has less
         than `rare` of the rows and the final model finds less than `recall` of its rows in an
         evaluation (with at least `seen` of them), and when `scale_pos_weight` is below 1 although
-        the positive class is that rare. Also when `scale_pos_weight` gives the positive class more
-        than `excess` times the weight of all other rows, or is the inverse of the weight that
-        balances the classes.
+        the positive class is that rare. Also when `scale_pos_weight` gives the positive class, in
+        total, more than `excess` times the weight of all other rows, or is the inverse of the
+        weight that balances the classes.
 
     Stays quiet:
         When a ranking metric (`auc`, `aucpr`, `ndcg`) or a loss (`logloss`) is evaluated, too, and
@@ -120,7 +120,7 @@ def unscaled_weights(
 
 
 def _inverted(one: Boosted, present: dict[int, int], part: float) -> str:
-    """Describe a `scale_pos_weight` that is positives by negatives; "" without one."""
+    """Describe a `scale_pos_weight` of positives / negatives (the inverse), or return ""."""
     weight = number_of(one.began, "scale_pos_weight")
     if set(present) != {0, 1} or part > MINORITY or not 0 < weight < 1:
         return ""
@@ -129,12 +129,12 @@ def _inverted(one: Boosted, present: dict[int, int], part: float) -> str:
         return ""
     return (
         f"but scale_pos_weight is {weight:.3g}, so the rarer class counts even less; "
-        f"{balance:.3g}, negatives by positives, balances them"
+        f"{balance:.3g} (negatives / positives) balances the classes"
     )
 
 
 def _excess(one: Boosted, table: TableSeen, present: dict[int, int], excess: float) -> str:
-    """Describe weights of classes that drown the other class; "" without them."""
+    """Describe a class weight so large that the other class hardly counts, or return ""."""
     if set(present) != {0, 1}:
         return ""
     weight = number_of(one.began, "scale_pos_weight") or 1.0
@@ -145,18 +145,18 @@ def _excess(one: Boosted, table: TableSeen, present: dict[int, int], excess: flo
     if times < 1 / excess and by_class[0] > excess * by_class[1]:
         return (
             f"but the weights are {by_class[0]:.3g} for class 0 and {by_class[1]:.3g} for class 1, "
-            f"so class 0 counts {1 / times:.3g} times as much"
+            f"so class 0 counts {1 / times:.3g} times as much as class 1 (limit {excess:g})"
         )
     if times <= excess:
         return ""
     if weight == 1:
         return (
             f"but the weights are {by_class[0]:.3g} for class 0 and {by_class[1]:.3g} for class 1, "
-            f"so class 1 counts {times:.3g} times as much"
+            f"so class 1 counts {times:.3g} times as much as class 0 (limit {excess:g})"
         )
     return (
         f"but scale_pos_weight is {weight:g}, so class 1 counts {times:.3g} times as much as class "
-        f"0; {present[0] / present[1]:.3g} balances them"
+        f"0 (limit {excess:g}); {present[0] / present[1]:.3g} balances the classes"
     )
 
 

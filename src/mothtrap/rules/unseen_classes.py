@@ -22,7 +22,7 @@ from mothtrap.rules._loss_calls import class_calls, is_classifier, label_counts
 from mothtrap.rules._losses import has_players
 
 WEIGHTLESS = 1e-6
-"""Weight of a class, as a share of the largest, at which its rows train nothing; by hand."""
+"""Share of the largest class weight up to which a class has no effect on training; by hand."""
 SHOWN = 5
 """Largest number of classes that a message names."""
 FIRST, KEPT = 16, 272

@@ -113,7 +113,7 @@ def _words(seen: UpdateDropped) -> tuple[str, tuple[str, ...] | None]:
         )
     if seen.why == "other weights":
         return (
-            f"{function} applied the gradients of one model to the weights of another in "
+            f"{function} applied the gradients of one model to the weights of another model in "
             f"{seen.calls} inspected steps: the model that computes the loss does not change",
             (
                 "Pass the variables for which the gradients were computed: "
@@ -128,11 +128,11 @@ def _words(seen: UpdateDropped) -> tuple[str, tuple[str, ...] | None]:
         )
     if seen.why == "not returned":
         of_norms = seen.state == "batch_stats"
-        user = "evaluations use" if of_norms else "each step begins with"
+        effect = "evaluations use" if of_norms else "each step begins with"
         new = f'updates["{seen.state}"]' if of_norms else "new_state"
         return (
             f"{function} computed new `{seen.state}` in each of {seen.calls} calls, but did not "
-            f"return them: {user} the initial values",
+            f"return them: {effect} the initial values",
             (f"Return the new values: `state.replace({seen.state}={new})`.",),
         )
     if seen.state:

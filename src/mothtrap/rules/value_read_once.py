@@ -13,7 +13,7 @@ from mothtrap.core.window import Window
 
 @rule(
     "STR730",
-    title="value read once",
+    title="value fixed by tracing",
     needs=[Need(facts=(ValueReadOnce,))],
     explains=(
         "loss_not_decreasing",
@@ -34,30 +34,30 @@ def value_read_once(
     """A compiled function keeps a value that it read while it was traced.
 
     What it detects:
-        JAX: a `jax.jit` function that reads a variable of the script, instead of getting it as an
-        argument, when the script changes this variable. TensorFlow: the same for a `tf.function`,
-        and for the `train_step` of a Keras model that reads a number such as `self.beta`. Also a
-        compiled function that draws random numbers with NumPy or `random`.
+        A compiled function that reads a variable of the script which the script changes later,
+        instead of getting it as an argument. JAX: functions under `jax.jit`. TensorFlow: functions
+        under `tf.function`, and the `train_step` of a Keras model that reads a number such as
+        `self.beta`. Also a compiled function that draws random numbers with NumPy or `random`.
 
     Why it matters:
         The Python code of a compiled function runs only while it is traced. The values that it
-        reads then are constants of the program: later values have no effect, and drawn numbers are
-        the same in each call.
+        reads become constants of the compiled program: later values have no effect, and random
+        numbers are the same in each call.
 
     Fires:
-        Warning when the value differs after `num_calls` calls or more without another trace, or
-        when random numbers were drawn during the trace.
+        Warning when the value has changed, but the function was not traced again, after `num_calls`
+        calls or more. Warning when the function drew random numbers while it was traced.
 
     Stays quiet:
-        For arguments, for variables of TensorFlow and Keras, for values that stay the same, and
-        for numbers that the function changes itself, such as a count of its traces.
+        For arguments, for TensorFlow and Keras variables, for values that stay the same, and for
+        numbers that the function changes itself, such as a counter of its traces.
 
     What to do:
         - Pass the value as an argument.
         - Keras: Store the number in a `tf.Variable`, and change it with `assign`.
 
     Example:
-        self.beta = 0.0                       # a callback sets it: without effect in `train_step`
+        self.beta = 0.0                       # `train_step` ignores it if a callback changes it
         self.beta = tf.Variable(0.0)          # the callback calls `self.beta.assign(...)`
 
     References:
@@ -73,8 +73,8 @@ def value_read_once(
         function = f"`{one.function}`"
         if one.kind == "random":
             message = (
-                f"{function} calls `{one.name}` only while it is traced: the random numbers are "
-                f"the same in all {one.calls} calls since"
+                f"{function} calls `{one.name}` only while it is traced: the random numbers have "
+                f"been the same in all {one.calls} calls since then"
             )
             fixes: tuple[str, ...] = (
                 "Draw with the framework instead: `tf.random.normal(shape)`, or "
@@ -89,8 +89,8 @@ def value_read_once(
             fixes = ()
         else:
             message = (
-                f"{function} read `{one.name}` while it was traced, and still uses the values of "
-                "then, although the script has changed them"
+                f"{function} read `{one.name}` while it was traced, and still uses the old values, "
+                "although the script has changed them"
             )
             fixes = (f"Pass `{one.name}` to {function} as an argument.",)
         return Found.of(

@@ -1,4 +1,4 @@
-"""LOS426: the noise of a variational autoencoder has another variance than its divergence."""
+"""LOS426: the latent noise of a variational autoencoder does not match its KL divergence."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 
-@rule("LOS426", needs=[Need(facts=(CodeNoise,))])
+@rule("LOS426", title="wrong latent noise", needs=[Need(facts=(CodeNoise,))])
 def wrong_code_noise(window: Window) -> Found | None:
-    """The noise of a variational autoencoder has another variance than its divergence.
+    """The latent noise of a variational autoencoder does not match its KL divergence.
 
     What it detects:
-        A loss with the divergence of a normal code from a standard normal, which contains a log
-        variance `v` and `exp(v)`. The sample of the code multiplies noise by `exp(v)` or by `v`
-        instead of the standard deviation `exp(v / 2)`.
+        A loss with the KL divergence between the distribution of the latent code and a standard
+        normal distribution, computed from a log variance `v`. But the noise of the latent code is
+        multiplied by `exp(v)` or by `v` instead of the standard deviation `exp(v / 2)`.
 
     Why it matters:
-        The divergence belongs to another distribution than the one from which codes are drawn. So
-        the loss is no bound of the likelihood, and codes drawn from the prior do not look like the
-        codes on which the decoder was trained.
+        The KL divergence describes another distribution than the one from which latent codes are
+        drawn. The loss is then not a bound of the likelihood, and codes from the prior do not look
+        like the codes on which the decoder was trained.
 
     Fires:
-        Warning when all inspected losses of a line show this.
+        Warning when every inspected loss of a line shows this.
 
     Stays quiet:
         Models that output the standard deviation or its logarithm, and use it in both places.
@@ -45,8 +45,8 @@ def wrong_code_noise(window: Window) -> Found | None:
         return None
     return Found.of(
         one,
-        f"the noise of the code is multiplied by its {one.factor}, but the divergence in the loss "
-        "assumes that it is multiplied by the standard deviation, exp(0.5 * log variance)",
+        f"the noise of the latent code is multiplied by its {one.factor}, but the KL divergence in "
+        "the loss assumes the standard deviation, exp(0.5 * log variance)",
         step=0,
         last_step=window.last_step,
         count=one.looks,

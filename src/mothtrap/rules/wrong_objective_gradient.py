@@ -60,8 +60,8 @@ def wrong_objective_gradient(
         - Return the derivative of the loss with respect to the prediction, not its negative:
           prediction minus label for a squared error, `sigmoid(margin) - label` for two classes.
         - Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
-        - Compute the hessian from probabilities: the library passes margins, so call the sigmoid
-          first, `p = 1 / (1 + exp(-margin))`; the hessian is `p * (1 - p)`.
+        - Compute the hessian from probabilities. The library passes margins, so apply the sigmoid
+          first: `p = 1 / (1 + exp(-margin))`. The hessian is `p * (1 - p)`.
 
     Example:
         def objective(predicted, train): return train.get_label() - predicted, ones

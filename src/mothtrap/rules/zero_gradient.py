@@ -8,6 +8,7 @@ from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Matrix, Window
 from mothtrap.rules._layers import LOOKUPS
@@ -85,7 +86,8 @@ class ZeroGradient(Rule):
                 count=len(steps_S),
                 layers=tuple(silent[:LAYERS_NAMED]),
                 message=(
-                    f"the gradient of {silent[0]}{more} is exactly 0 in all of {len(steps_S)} "
+                    f"the gradient of {layer_in_words(silent[0])}{more} is exactly 0 in all of "
+                    f"{len(steps_S)} "
                     f"captured steps (limit {self.num_steps}), so its output does not influence "
                     "the loss"
                 ),

@@ -52,7 +52,7 @@ def test_each_loss_of_a_loop_is_a_step() -> None:
     assert len(losses) == 12
     assert [step for step, loss in enumerate(losses) if not np.isfinite(loss)] == [9, 10, 11]
     assert "the steps inside epoch" not in blind(process)
-    what = "gradients and activations after its first turn"
+    what = "gradients and activations after the first iteration"
     assert blind(process)[what] == "epoch computes gradients in a loop"
 
 

@@ -126,7 +126,7 @@ class Faults:
         if layout.lost:
             calls = counts.calls
         stale = {n: counts.running(n, leaves, places) for n, places in layout.states.items()}
-        # a loop that gets the same weights and states again is a training run that is repeated
+        # a compiled loop that gets the same weights and states again repeats a training run
         if not layout.repeats or any(number < calls for number in stale.values()):
             self._report(layout, calls)
         for argument, number in stale.items():

@@ -146,7 +146,7 @@ class Page:
         self.in_loops: list[Differentiated] = []
 
     def add(self, call: Differentiated) -> None:
-        """Add a call with gradients; only names and shapes of one in an inner loop can be used."""
+        """Add a call that computes gradients; in an inner loop, only its names and shapes count."""
         if internals.trace_of(call.gradients[0]) is self.trace:
             self.differentiated.append(call)
         else:
@@ -158,8 +158,8 @@ class Book(threading.local):
 
     Attributes:
         marks: gradients get a mark, see `accumulation`.
-        differentiates: a function whose operations are collected is being traced.
-        peels: the first turns of loops are being observed.
+        differentiates: JAX is tracing a differentiated function whose operations are collected.
+        peels: the first iterations of loops are being observed.
     """
 
     def __init__(self) -> None:
@@ -205,7 +205,7 @@ class Traced:
 
     @property
     def is_inlined(self) -> bool:
-        """Return whether the function is called without its jit, to observe what is inside."""
+        """Return whether calls bypass `jax.jit`, so that the operations inside are observed."""
         return self._book.peels and not self._book.differentiates
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -284,7 +284,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
 
 
 def _layout_of_loop(fun: Function, page: Page, arguments: Any, out: Any, common: Any) -> Layout:
-    """Return the layout of a function that computes gradients in a loop, or none."""
+    """Return the layout of a function that computes gradients only in a loop, or not at all."""
     place = common["place"]
     if not page.in_loops:
         return Layout(**common, location=place)

@@ -171,9 +171,9 @@ class JaxHandle(BaseHandle):
             traced.reading = reading
 
     def _has_loop(self, layout: Layout, results: Sequence[Any]) -> None:
-        """Report what is not seen of a loop that computes gradients inside a function."""
+        """Report data that are not recorded if a function computes gradients in a loop."""
         what = f"{layout.function} computes gradients in a loop"
-        self.job.blind("gradients and activations after its first turn", what)
+        self.job.blind("gradients and activations after the first iteration", what)
         if layout.loss is None or not results[layout.loss].ndim:
             why = f"{what}, and each call counts as one step; return the loss of each step"
             self.job.blind(f"the steps inside {layout.function}", why)
@@ -382,7 +382,7 @@ class JaxHandle(BaseHandle):
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
-            gradients = {} if layout.repeats else gradients  # those of its first turn
+            gradients = {} if layout.repeats else gradients  # of its first iteration
             if not gradients and not (noted.began_s is not None and is_given_away(inputs)):
                 why = self._unseen.get(layout.function, "no gradients were found in the step")
                 self.job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")

@@ -1,4 +1,4 @@
-"""Values that compiled functions read while they are traced."""
+"""Values that functions under `jax.jit` read while they are traced."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mothtrap.tracing.describe.values_read_once import ReadOnce
 
 MOST_LEAVES: Final = 4096
 MOST_BYTES: Final = 1 << 28
-"""Maximum bytes of the arrays of a value; those of larger values are not compared."""
+"""Maximum bytes of the arrays of a value; larger values are not compared."""
 
 
 def reading(job: Job, fun: Any, args: Sequence[Any]) -> ReadOnce:
-    """Return the state of a function before it is traced.
+    """Return an observer of the values that a function reads, before the function is traced.
 
     Args:
         job: receives the facts.

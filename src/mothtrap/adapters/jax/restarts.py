@@ -1,4 +1,4 @@
-"""States of optimizers that start anew while the weights go on."""
+"""Detect optimizer states that are reset while the weights continue to train."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ OF_RESTARTS: Final = (OptimizerFacts,)
 COUNTS: Final = "count"
 """Name of the step count in the states of optax optimizers."""
 ACCUMULATES: Final = "mini_step"
-"""Name in the state of an optimizer that counts only some of the calls."""
+"""Name in the states of optimizers that accumulate gradients, and so do not count each call."""
 REPORTED_AT: Final = (8, 32)
 """Number of inspected calls, all with a count of 0, after which this is reported."""
 MOMENTUM: Final = 0.9
-"""Stands for a momentum that is unknown; only rules that ask whether there is one read it."""
+"""Placeholder for an unknown momentum; rules only ask whether there is one."""
 
 
 class Restarts:
-    """Reads the number of steps that the state of an optimizer has counted.
+    """Detects optimizer states that are reset or not returned, by their step counts.
 
     Args:
         job: receives the facts.
@@ -37,7 +37,7 @@ class Restarts:
         self._counts: WeakKeyDictionary[Traced, tuple[int, int]] = WeakKeyDictionary()
 
     def look(self, traced: Traced, layout: Layout, out: Any) -> None:
-        """Report a state that starts anew: its count fell, or is 1 in each inspected call."""
+        """Report a state that was reset: its count fell, or is 1 in each inspected call."""
         paths = [
             (name_of(p).split("."), v) for p, v in jax.tree_util.tree_flatten_with_path(out)[0]
         ]
@@ -66,7 +66,7 @@ class Restarts:
         )
 
     def _report_kept(self, layout: Layout, looks: int) -> None:
-        """Report a state that a function returns as it was, although it updates the weights."""
+        """Report a state that a function returns unchanged, although it updates the weights."""
         if looks in REPORTED_AT:
             self._job.fact(
                 UpdateDropped(

@@ -17,7 +17,7 @@ from typing import Any, Final
 import jax
 
 from mothtrap.adapters.jax import internals, programs
-from mothtrap.adapters.jax.first_turns import SeenError, first_turns
+from mothtrap.adapters.jax.first_iterations import ObservedError, first_iterations
 from mothtrap.adapters.jax.functions import Book, Differentiated
 from mothtrap.adapters.jax.graph import Evaluation
 from mothtrap.adapters.jax.internals import Caller
@@ -351,7 +351,7 @@ class Shadow:
     Args:
         jitted: the function.
         book: record of the thread.
-        loops: it computes gradients in a loop, of which the first turn is observed.
+        loops: the function computes gradients in a loop, whose first iteration is observed.
 
     Attributes:
         names: names of the gradients, once it was traced.
@@ -413,10 +413,10 @@ class Shadow:
             self.softmaxes, self.cut = collector.softmaxes, collector.cut
             self.errors, self.found = collector.errors, collector.patterns.found
             if self._loops:
-                raise SeenError
+                raise ObservedError
 
-        turns = first_turns(self._book) if self._loops else nullcontext()
-        with collecting(self._book, add), turns, suppress(SeenError):
+        in_loops = first_iterations(self._book) if self._loops else nullcontext()
+        with collecting(self._book, add), in_loops, suppress(ObservedError):
             self._fun(*args, **kwargs)
         return looks
 

@@ -1,4 +1,4 @@
-"""Gradients of one model that an optimizer applies to the weights of another."""
+"""Gradients of one model that an optimizer applies to the weights of another model."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ class Elsewhere:
     def stepped(self, applied: Applied, location: str | None) -> None:
         """Process the gradients of a step.
 
-        Some loops copy the weights back, such as actors that share a model, so the variable whose
-        gradient it was must not have changed since the first step.
+        Some loops copy the updated weights back, for example if several actors share a model. So
+        this is reported only if the variable for which the gradient was computed has not changed
+        since the first step.
         """
         source = applied.elsewhere() if applied.elsewhere is not None else None
         if source is None:

@@ -93,7 +93,7 @@ class LossProbes:
                 swapped=_are_swapped(target, prediction),
                 of=id(prediction),
                 counted=_counted(look, target, prediction, weights),
-                gave=_scalar(look, result),
+                computed=_scalar(look, result),
             )
         )
 

@@ -27,7 +27,7 @@ class _Network:
 
 
 class TargetNetworks:
-    """Reports what the source says about targets, and the weights of target networks.
+    """Reports how the source computes targets, and digests of the weights of target networks.
 
     Args:
         job: receives the facts.

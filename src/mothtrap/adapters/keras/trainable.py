@@ -1,4 +1,4 @@
-"""Changes of `trainable` that a compiled step ignores."""
+"""Changes of `trainable` after `compile`, which the compiled step ignores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN: Final = 8
 
 
 def ignored(model: Any, step: int, location: str | None) -> TrainableIgnored | None:
-    """Return the weights whose `trainable` was set after the step was compiled; None without any.
+    """Describe the weights whose `trainable` changed after the step was compiled, if any.
 
     Keras reads the trainable weights while it traces the step, in the first `fit` after `compile`.
 

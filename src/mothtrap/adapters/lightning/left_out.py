@@ -6,7 +6,7 @@ from typing import Any
 
 
 def setting(trainer: Any) -> str:
-    """Return the setting that leaves out batches, as a script writes it; "" without one."""
+    """Return the setting that leaves out batches, in the form `name=value`; "" without one."""
     if trainer.overfit_batches:
         return f"overfit_batches={trainer.overfit_batches:g}"
     if trainer.fast_dev_run:
@@ -16,7 +16,7 @@ def setting(trainer: Any) -> str:
 
 
 def share(trainer: Any) -> float | None:
-    """Return the share of the training batches that remains; None if unknown or all."""
+    """Return the share of the training batches that is used; None for all, or if unknown."""
     limit = trainer.overfit_batches or trainer.limit_train_batches
     if isinstance(limit, float):
         return limit if limit < 1 else None

@@ -9,11 +9,11 @@ from mothtrap.core.facts.trainers import OptimizerNeverStepped
 from mothtrap.tracing.source import frames
 
 CALLS = 64
-"""Training steps in which an optimizer of a manual optimization should step; chosen by hand."""
+"""Number of training steps within which each optimizer should step; chosen by hand."""
 
 
 class ManualSteps:
-    """Compares the versions of an optimizer's parameters, which each step in place raises."""
+    """Detects optimizers that never step: the version counters of their parameters do not rise."""
 
     def __init__(self) -> None:
         self._module: weakref.ref[Any] | None = None
@@ -21,7 +21,7 @@ class ManualSteps:
         self._versions: dict[int, list[int]] = {}
 
     def called(self, trainer: Any, step: int) -> list[OptimizerNeverStepped]:
-        """Count a training step; return the optimizers that have not stepped, once.
+        """Count a training step; after `CALLS` of them, return the optimizers without a step.
 
         Args:
             trainer: trainer that called the training step of its module.

@@ -16,7 +16,7 @@ PLAIN: Final = frozenset({"GradientBoostingClassifier", "GradientBoostingRegress
 HISTOGRAM: Final = frozenset({"HistGradientBoostingClassifier", "HistGradientBoostingRegressor"})
 COUNTS: Final = ("poisson", "gamma")
 MAX_ROUNDS: Final = 512
-"""Largest number of rounds that become steps; longer fits have evenly chosen rounds."""
+"""Maximum number of rounds that become steps; of longer fits, evenly spaced rounds do."""
 OF_ROUNDS: Final = (BoostingBegan, BoostingEnded, TreesGrown, LossSeries)
 
 
@@ -27,7 +27,7 @@ def report(job: Job, fit: Fit, estimator: Any, rows: int) -> bool:
         job: receives the rounds.
         fit: record of the fit.
         estimator: fitted estimator.
-        rows: training rows.
+        rows: number of training rows.
     """
     if not is_one_of(estimator, PLAIN | HISTOGRAM):
         return False

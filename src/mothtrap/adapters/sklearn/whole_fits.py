@@ -1,4 +1,4 @@
-"""Observe fits that the library makes in one call, and the predictions that scripts make.
+"""Observe fits of estimators that show no single passes, and the predictions of all estimators.
 
 `fit` of every estimator first validates its parameters, in a wrapper that holds its arguments.
 Every method that gets rows validates their columns, and every metric its arguments. These three
@@ -39,10 +39,10 @@ FOLDS: Final = "_fit_and_score"
 CROSS_VALIDATES: Final = "cross_validate"
 """Function of the library that makes the folds, also for `cross_val_score`."""
 MAX_FITS: Final = 16
-"""Number of described fits of one line; searches and loops make thousands."""
+"""Maximum number of fits of one line that are described; searches and loops run thousands."""
 MAX_EVALUATIONS: Final = 64
 DEPTH: Final = 24
-"""Frames that are searched for the user's call."""
+"""Maximum number of stack frames that are searched for the user's call."""
 
 
 class WholeHandle(Protocol):
@@ -66,10 +66,11 @@ class Fitted:
     """An estimator that the script has fitted.
 
     Attributes:
-        classes: its classes in ascending order; None for numbers.
-        fit: its record, if no other part of this adapter reports the fit.
-        about: facts about its table, until its fit is known to have ended.
-        own: sample of its table.
+        classes: its classes in ascending order; None for a regression.
+        order: position of the fit in the sequence of all fits.
+        fit: record of the fit; None if another part of this adapter reports it.
+        about: facts about the training table, which are reported once the fit has succeeded.
+        own: sample of the training table.
     """
 
     name: str
@@ -127,7 +128,7 @@ class WholeFits:
 
     def _around_parameters(self, original: Function) -> Function:
         def _validate_params(estimator: Any) -> Any:
-            self._handle.job.contain(self._begins, estimator, sys._getframe(1))
+            self._handle.job.contain(self._fit_begins, estimator, sys._getframe(1))
             try:
                 return original(estimator)
             except BaseException as err:
@@ -163,7 +164,7 @@ class WholeFits:
 
         return validate_parameter_constraints
 
-    def _begins(self, estimator: Any, wrapper: FrameType) -> None:
+    def _fit_begins(self, estimator: Any, wrapper: FrameType) -> None:
         """Describe the table of a fit that begins."""
         code = wrapper.f_code
         if code.co_name != "wrapper" or "fit_method" not in code.co_freevars:
@@ -177,9 +178,9 @@ class WholeFits:
         if base.is_classifier(estimator) or base.is_regressor(estimator):
             self.settle()
             if wrapper.f_locals["fit_method"].__name__ == "fit" and y is not None:
-                self._opens(estimator, x, y, place)
+                self._describe_fit(estimator, x, y, place)
 
-    def _opens(self, estimator: Any, x: Any, y: Any, place: str) -> None:
+    def _describe_fit(self, estimator: Any, x: Any, y: Any, place: str) -> None:
         if not self._handle.watches(estimator):
             return
         self._made[place] += 1
@@ -209,7 +210,7 @@ class WholeFits:
             self._open = weakref.ref(estimator), fitted
 
     def settle(self) -> None:
-        """Report the fit that began last, if it has succeeded."""
+        """Report the latest fit, if it has succeeded."""
         found, self._open = self._open, None
         if found is None:
             return
@@ -226,7 +227,7 @@ class WholeFits:
             self._handle.close(fitted.fit)
 
     def _transforms_rows(self, estimator: Any, x: Any, frame: FrameType) -> None:
-        """Record that preprocessing is fitted to rows."""
+        """Record the number of rows to which a transformer is fitted."""
         predicts = base.is_classifier(estimator) or base.is_regressor(estimator)
         if predicts or not hasattr(estimator, "transform") or len(getattr(x, "shape", ())) != 2:
             return
@@ -272,7 +273,7 @@ class WholeFits:
         """Return the outermost call of a fitted estimator that predicts rows for the user."""
         found = None
         for _ in range(DEPTH):
-            if frame is None or not _is_librarys(frame):
+            if frame is None or not _is_of_sklearn(frame):
                 break
             if frame.f_code.co_name in PREDICTS:
                 one = frame.f_locals.get("self")
@@ -302,7 +303,7 @@ class WholeFits:
         return self._fitted[estimator]
 
     def _refitted(self, fitted: Fitted, rows: int) -> list[TransformRefitted]:
-        """Return the preprocessing that was fitted to training rows, and again to these rows."""
+        """Return the transformer that was fitted to the training rows, and again to these rows."""
         if rows == fitted.rows:
             return []
         before = {
@@ -348,7 +349,7 @@ class WholeFits:
                 job.fact(whole_tables.of_labels(found, len(of.names)))
 
     def end(self) -> None:
-        """Report predictions of training rows, if the same fit predicts no other rows."""
+        """Report predictions for training rows, if the fit predicts no other rows."""
         self.settle()
         for order, found in self._trained.items():
             for fact in found if order not in self._held_out else ():
@@ -361,15 +362,15 @@ def _numbered(x: Any) -> list[str]:
     return [f"x{number}" for number in range(x.shape[1])]
 
 
-def _is_librarys(frame: FrameType) -> bool:
+def _is_of_sklearn(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith("sklearn.")
 
 
 def _is_asked_for(estimator: Any, wrapper: FrameType) -> bool:
-    """Return whether the script fits an estimator, or a cross-validation of the script does."""
+    """Return whether the script fits an estimator, directly or with a cross-validation."""
     frame: FrameType | None = wrapper
     for _ in range(DEPTH):
-        if frame is None or not _is_librarys(frame):
+        if frame is None or not _is_of_sklearn(frame):
             break
         if frame.f_code.co_name == FOLDS:
             return _is_cross_validated(frame)

@@ -1,4 +1,4 @@
-"""Facts about the tables of fits that the library makes in one call, and about their results.
+"""Facts about the training tables of estimators that show no single passes, and their predictions.
 
 Shape suffixes: R = rows.
 """
@@ -22,9 +22,9 @@ from mothtrap.tracing.boosting import columns, tables
 from mothtrap.tracing.boosting.samples import Sample
 
 BY_DISTANCE: Final = frozenset({"SVC", "SVR", "NuSVC", "NuSVR", "NeighborsBase"})
-"""Estimators that compare rows by their distance, so that the scale of a column is its weight."""
+"""Estimators that compare rows by their distance, to which columns of a large scale add most."""
 BY_ITERATIONS: Final = ("sklearn.linear_model", "sklearn.svm")
-"""Modules whose `max_iter` limits a solver; elsewhere it is a number of trees."""
+"""Modules in which `max_iter` limits the passes of a solver; elsewhere it is a number of trees."""
 
 
 def of_fit(
@@ -36,16 +36,16 @@ def of_fit(
     names: Sequence[str],
     classes: list[Any] | None,
 ) -> list[Fact]:
-    """Describe the table of a fit that begins.
+    """Describe the training table of a fit that begins.
 
     Args:
-        fit: its record.
+        fit: record of the fit.
         estimator: estimator that is fitted.
-        x: rows.
-        label_R: their labels.
+        x: training rows.
+        label_R: labels of the rows.
         sample: sample of the rows.
         names: names of the columns.
-        classes: the classes in ascending order; None for numbers.
+        classes: the classes in ascending order; None for a regression.
     """
     about = {"step": 0, "fit": fit.label}
     numbers_R = label_R
@@ -117,17 +117,17 @@ def of_rows(
     site: str,
     place: str,
 ) -> list[Fact]:
-    """Compare rows that are predicted with the training rows.
+    """Compare the rows that an estimator predicts with its training rows.
 
     Args:
         name: class of the estimator.
         label: label of its fit.
-        ours: training rows.
-        theirs: predicted rows.
+        ours: sample of the training rows.
+        theirs: sample of the predicted rows.
         names: names of the columns.
         step: step in progress.
         site: label of the prediction.
-        place: its line.
+        place: line of the prediction.
     """
     found: list[Fact] = []
     shared = tables.shared(ours, theirs, step=step, site=site, place=place)

@@ -1,4 +1,4 @@
-"""Values that programs read while they are traced."""
+"""Values that functions under `tf.function` read while they are traced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.tracing.describe.values_read_once import ReadOnce
 
 MOST_BYTES: Final = 1 << 28
-"""Maximum bytes of an array that is compared."""
+"""Maximum bytes of an array; larger arrays are not compared."""
 
 
 class ProgramsRead:
@@ -51,7 +51,7 @@ class ProgramsRead:
         if reading is None:
             return
         count = getattr(function, "experimental_get_tracing_count", None)
-        traces = int(count()) if count is not None else 1  # of Keras: its first call
+        traces = int(count()) if count is not None else 1  # Keras traces in the first call
         if traces == reading.traces:
             reading.called()
             return

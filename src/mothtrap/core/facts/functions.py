@@ -44,7 +44,7 @@ class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TrainableIgnored(Fact, frozen=True, kw_only=True, tag=True):
-    """`fit` continues with the compiled step of a model whose `trainable` was set since.
+    """`fit` uses a compiled training step although `trainable` was changed since it was compiled.
 
     Of the `elements` of the model's weights, `unfrozen` are trainable now, but the step does not
     update them, and `frozen` are no longer trainable, but the step updates them. `layers` are some

@@ -243,11 +243,11 @@ class PositionAxis(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ImageChannels(Fact, frozen=True, kw_only=True, tag=True):
-    """The differences of the values of images from values close by in memory.
+    """Mean differences between the values of images and the values after them in memory.
 
     The images have the `shape` (rows, 3, height, width) and are the input of `module`. `neighbor`
-    is the mean difference from the next value, or from the one after it if that is smaller; `third`
-    is the mean difference from the third value after a value.
+    is the difference from the first or the second value after each value, whichever is smaller.
+    `third` is the difference from the third value.
     """
 
     module: str

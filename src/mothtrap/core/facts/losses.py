@@ -336,11 +336,11 @@ class UnreadEnds(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
-    """A variational autoencoder multiplies noise by a wrong factor.
+    """A variational autoencoder multiplies its latent noise by a wrong factor.
 
-    The divergence in the loss contains a log variance. In each of `looks` inspected backward passes
-    of a line, the noise of the code was multiplied by `factor`: `variance` or `log variance`,
-    instead of the standard deviation. `location` is the line of the loss.
+    The KL divergence in the loss contains a log variance. In each of `looks` inspected backward
+    passes of a line, the noise of the latent code was multiplied by `factor`: `variance` or
+    `log variance` instead of the standard deviation. `location` is the line of the loss.
     """
 
     looks: int

@@ -125,7 +125,7 @@ class FreezeWithoutEffect(Fact, frozen=True, kw_only=True, tag=True):
 class AliasedCopy(Fact, frozen=True, kw_only=True, tag=True):
     """The variables `copy` and `model` hold the same trained model.
 
-    `copy` is named after a copy. `shallow`: they hold two models that share all parameters.
+    The name `copy` suggests a copy. `shallow`: they hold two models that share all parameters.
     `location` is the line that assigns `copy`, if there is only one. Reported once.
     """
 

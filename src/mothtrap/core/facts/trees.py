@@ -181,10 +181,10 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
 
     `against` is the correlation of gradients with labels. For a loss it is negative, because
     predictions below the label have to increase. `hessians_below` is the share of hessians that are
-    not above 0; `nonfinite` counts gradients and hessians; `hessian_sum` is the sum of the finite
-    hessians. A Newton step moves a row by its
-    gradient divided by its hessian: `shift` is the median of these steps, `shift_spread` half of
-    the distance between their 16th and 84th percentile, and `one_sided` the share with the more
+    not above 0. `nonfinite` is the number of gradients and hessians that are not finite.
+    `hessian_sum` is the sum of the finite hessians. A Newton step moves a row by its gradient
+    divided by its hessian: `shift` is the median of these steps, `shift_spread` half of the
+    distance between their 16th and 84th percentile, and `one_sided` the share with the more
     frequent sign. None for several outputs, or if a hessian is not above 0.
     """
 

@@ -104,7 +104,7 @@ class RestoredNothing(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UnmatchedState(Fact, frozen=True, kw_only=True, tag=True):
-    """`load_state_dict` with `strict=False` received a state with hardly any name of the module.
+    """`load_state_dict(strict=False)` received a state whose names hardly match the module's.
 
     `names` is the number of parameters and buffers of the module, `given` the number of names in
     the state, and `shared` the number of common names. `own` is a name of the module, and `other`

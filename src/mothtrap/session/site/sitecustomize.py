@@ -130,11 +130,12 @@ class _PausedCollection:
 
 
 def _forget_script_in_copies() -> None:
-    """Take the script out of the copies of `sys.modules` that `inspect.signature` leaves behind.
+    """Remove the script from the copies of `sys.modules` that `inspect.signature` leaves behind.
 
-    Its look at a C function leaves a cycle with such a copy (CPython 3.11 to 3.13). Excluded from
-    collection, the cycle would keep the variables of the script until after the modules that their
-    `__del__` uses: XGBoost then prints an AttributeError at the end.
+    If it inspects a C function, it leaves a reference cycle with such a copy (CPython 3.11 to
+    3.13). `gc.freeze` excludes this cycle from garbage collection. It would then keep the variables
+    of the script alive until the modules that their `__del__` uses are gone, and XGBoost would
+    print an AttributeError at the end.
     """
     script = sys.modules["__main__"]
     for copy in gc.get_referrers(script):

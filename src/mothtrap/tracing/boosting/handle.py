@@ -105,7 +105,7 @@ class BoostingHandle(BaseHandle):
         self.replacements.around(owner, name, None, lambda *seen: act(*seen[:-1]))
 
     def look_at_order(self, data: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Report labels that belong to other rows than those of a new table.
+        """Report labels that are in another order than the rows of a new table.
 
         Args:
             data: rows of the table.

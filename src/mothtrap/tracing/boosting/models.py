@@ -56,7 +56,7 @@ class Table:
         return label_R.astype(np.float64)
 
     def class_weights(self) -> tuple[float, ...]:
-        """Return the mean weight of the rows of each class 0, 1 ...; empty if unknown."""
+        """Return the mean weight of the rows of each class (0, 1, ...); empty if unknown."""
         given, label_R = self.weights(), self.label()
         weight_R = np.asarray(given if given is not None else (), np.float64)
         if label_R is None or weight_R.shape != label_R.shape or not len(label_R):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_BYTES: Final = 1 << 16
-"""Bytes of an array that its digest covers: evenly spread values."""
+"""Approximate number of bytes of an array that its digest covers: evenly spaced values."""
 
 
 def digest_of(arrays: Iterable[npt.NDArray[Any]]) -> str:

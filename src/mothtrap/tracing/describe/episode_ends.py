@@ -15,17 +15,18 @@ from mothtrap.tracing.source.frame_variables import variables
 from mothtrap.tracing.source.taped_targets import taped_target
 
 MOST_ENDS = 0.5
-"""Largest share of ends in a batch. Chosen by hand: a variable with more ones is 0 at the end."""
+"""Largest share of ones in a variable that marks ends. Chosen by hand: a variable with more ones
+marks the other states."""
 
 
 def of_running_files(
     step: int, share: Callable[[Any], float | None] | None = None
 ) -> UnreadEnds | None:
-    """Return the fact about the functions that are running.
+    """Return a fact if a file of the running functions ignores or inverts the ends of episodes.
 
     Args:
         step: the step in progress.
-        share: returns the share of ones in a variable; None if it does not contain ends.
+        share: returns the share of ones in a variable; None if it contains other values.
     """
     files = running_files()
     found = unread_ends(files)
@@ -62,7 +63,7 @@ def bootstrapped(step: int, steps: int) -> BootstrappedTargets | None:
 
 
 def trained_target(step: int, steps: int) -> TrainedTarget | None:
-    """Return the fact that a target under a tape has a gradient, as the source shows."""
+    """Return a fact if the source computes a target under the tape, so that it has a gradient."""
     line = taped_target(running_files())
     if line is None:
         return None

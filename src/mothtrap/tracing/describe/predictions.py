@@ -17,7 +17,7 @@ from mothtrap.statistics.products import correlation
 Floats = npt.NDArray[np.float64]
 MAX_CLASSES: Final = 100
 RARE: Final = 3.1
-"""Standard errors that chance exceeds once in 1,000 times, on one side."""
+"""Number of standard errors that unrelated predictions exceed once in 1,000 times."""
 MIN_ROWS: Final = 10
 
 
@@ -27,13 +27,13 @@ def compared(
     classes: Sequence[Any] | None,
     **about: Any,
 ) -> PredictionsCompared | None:
-    """Return the comparison of predictions with labels; None if they do not match.
+    """Compare predictions with labels; return None if their shapes or types do not fit.
 
     Args:
         label_R: labels.
-        predicted_R: predictions of the same rows.
-        classes: the classes of the model, or None for numbers.
-        about: other fields.
+        predicted_R: predictions for the same rows.
+        classes: the classes of the model; None for a regression.
+        about: other fields of the fact.
     """
     if label_R.shape != predicted_R.shape or label_R.ndim != 1 or len(label_R) < MIN_ROWS:
         return None
@@ -56,22 +56,26 @@ def _of_classes(
     )
     table_KK = np.zeros((len(number), len(number)))
     np.add.at(table_KK, (given_R, chosen_R), 1)
-    held_K, named_K, right_K = table_KK.sum(axis=1), table_KK.sum(axis=0), np.diagonal(table_KK)
-    by_chance, spread = _agreement(held_K, named_K)
+    label_K, predicted_K, right_K = (
+        table_KK.sum(axis=1),
+        table_KK.sum(axis=0),
+        np.diagonal(table_KK),
+    )
+    by_chance, spread = _agreement(label_K, predicted_K)
     kappa = (float(right_K.sum()) / len(label_R) - by_chance) / (1 - by_chance) if spread else None
     return {
         "relation": kappa,
         "chance": RARE * spread / (1 - by_chance) if spread else 0.0,
-        "label_counts": tuple(held_K.astype(int).tolist()),
-        "predicted_counts": tuple(named_K.astype(int).tolist()),
+        "label_counts": tuple(label_K.astype(int).tolist()),
+        "predicted_counts": tuple(predicted_K.astype(int).tolist()),
         "right": tuple(right_K.astype(int).tolist()),
     }
 
 
-def _agreement(held_K: Floats, named_K: Floats) -> tuple[float, float]:
-    """Return mean and standard deviation of the share of right answers in a random order."""
-    rows, both_K = float(held_K.sum()), held_K * named_K
-    apart = both_K @ ((rows - held_K) * (rows - named_K)) + both_K.sum() ** 2 - both_K @ both_K
+def _agreement(label_K: Floats, predicted_K: Floats) -> tuple[float, float]:
+    """Return the mean and the standard deviation of the accuracy of shuffled predictions."""
+    rows, both_K = float(label_K.sum()), label_K * predicted_K
+    apart = both_K @ ((rows - label_K) * (rows - predicted_K)) + both_K.sum() ** 2 - both_K @ both_K
     variance = float(apart) / (rows**2 * (rows - 1))
     return float(both_K.sum()) / rows**2, float(np.sqrt(variance)) / rows
 

@@ -1,4 +1,4 @@
-"""Labels that belong to other rows, by the row names of data frames."""
+"""Labels that are in another order than their rows, by the index of data frames."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from typing import Any, Final
 
 MIN_ROWS: Final = 50
 SHARED: Final = 0.5
-"""Share of the row names that two frames must have in common to come from one table; by hand."""
+"""Share of index values that two frames must have in common to come from one table; by hand."""
 IN_PLACE: Final = 0.5
-"""Share of the rows at which the names must be equal to count as the same order; by hand."""
+"""Share of the rows with equal index values from which the order counts as the same; by hand."""
 
 
 def is_apart(x: Any, y: Any) -> bool:
     """Return whether the labels are in a different order than the rows.
 
-    Frames whose rows were numbered anew, such as those made from arrays, are skipped: their names
-    say nothing about the order.
+    Frames with the index 0, 1, 2, ..., such as those made from arrays, are skipped, because this
+    index says nothing about the order.
 
     Args:
         x: rows.
         y: labels.
     """
-    ours, theirs = _names(x), _names(y)
+    ours, theirs = _index(x), _index(y)
     if ours is None or theirs is None or len(ours) != len(theirs) or ours.equals(theirs):
         return False
     if float((ours.values == theirs.values).mean()) >= IN_PLACE:
@@ -29,8 +29,8 @@ def is_apart(x: Any, y: Any) -> bool:
     return float(ours.isin(theirs).mean()) > SHARED
 
 
-def _names(frame: Any) -> Any:
-    """Return the names of the rows; None if there are none, or if they only count the rows."""
+def _index(frame: Any) -> Any:
+    """Return the index of a frame; None if there is none, or if it only counts the rows."""
     index: Any = getattr(frame, "index", None)
     if not hasattr(index, "is_unique") or not hasattr(frame, "iloc") or len(index) < MIN_ROWS:
         return None

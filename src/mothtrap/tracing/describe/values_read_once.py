@@ -25,7 +25,7 @@ Arrays = Callable[[Any], Sequence[np.ndarray[Any, Any]]]
 
 
 class ReadOnce:
-    """Compares the values that one compiled function has read with those of today.
+    """Compares the values that a compiled function read while it was traced with current values.
 
     Args:
         job: receives the facts.
@@ -74,9 +74,9 @@ class ReadOnce:
             return
         for chain in self._drawn:
             self._report(chain, "random")
-        today = self._outside() if self._values else {}
+        current = self._outside() if self._values else {}
         for chain, before in self._values.items():
-            now = self._token(today[chain]) if chain in today else None
+            now = self._token(current[chain]) if chain in current else None
             if now is not None and now != before:
                 is_number = not isinstance(now, str)
                 numbers = (before, now) if is_number and not isinstance(before, str) else ()
@@ -101,7 +101,8 @@ class ReadOnce:
         )
         self._job.fact(fact)
         if not self._job.now.step:
-            self._job.never_stepped(f"`{fact.function}` read `{fact.name}` only once", fact)
+            why = f"`{fact.function}` read `{fact.name}` only while it was traced"
+            self._job.never_stepped(why, fact)
 
     def _outside(self) -> dict[Chain, Any]:
         found: dict[Chain, Any] = {}

@@ -1,4 +1,4 @@
-"""Ends of episodes that a function of the user's source ignores, or uses the wrong way round.
+"""Ends of episodes that a function of the user's source ignores, or uses inverted.
 
 A function that computes `reward + gamma * value` must leave out the value after the last step of an
 episode. It usually gets the ends for this purpose: `state, action, reward, after, done = batch`.
@@ -22,7 +22,7 @@ _ENDS = re.compile(r"(^|_)(not?_?)?(done|terminal|terminated|termination)s?($|_)
 _MASKS = re.compile(r"mask|final|nonterm|continu|discounts|alive|trunc", re.IGNORECASE)
 """Names of other numbers that are 0 at the end of an episode. Chosen by hand."""
 _NEGATED = re.compile(r"(^|_)(not|non|no)|mask|alive|continu", re.IGNORECASE)
-"""Names of numbers that are 0 at the end of an episode, although an end is named, too."""
+"""Names that contain an end but mean the opposite, such as `not_done`: they are 0 at the end."""
 _CASTS = frozenset({"float", "double", "to", "type", "view", "reshape", "squeeze", "unsqueeze"})
 _DISCOUNTS = re.compile(r"gamma|discount", re.IGNORECASE)
 _REWARDS = re.compile(r"rew|^rs?$|^r_", re.IGNORECASE)

@@ -41,16 +41,16 @@ class _Code:
 def outside_values(
     function: Any, owner: object = None, objects: Sequence[object] = ()
 ) -> dict[Chain, Any]:
-    """Return the values from outside that a user's function reads, by their names.
+    """Return the values from outside that a user's function reads, by name.
 
     Args:
-        function: may be a method, or wrapped.
+        function: the function; it may be a method, or wrapped.
         owner: the object whose attributes it reads through its first argument; None if unknown.
-        objects: its arguments, whose methods it can call by their names.
+        objects: its arguments, whose methods it can call.
 
     Returns:
-        Also the values that the user's functions read which it can call. The attributes of a chain
-        end at the first value that is no module.
+        The values that the function reads, and those that the user's functions read which it can
+        call. A chain ends at the first value that is not a module.
     """
     found: dict[Chain, Any] = {}
     waiting, seen = [(function, owner)], set[CodeType]()
@@ -94,7 +94,7 @@ def _plain(function: Any) -> tuple[Any, object]:
 
 
 def _called(value: Any) -> list[Any]:
-    """Return what runs when a value is called: a function, or a method of the user's class."""
+    """Return the functions that run when a value is called; empty if it cannot be called."""
     if not callable(value) or isinstance(value, type):
         return []
     methods = (inspect.getattr_static(type(value), name, None) for name in CALLS)

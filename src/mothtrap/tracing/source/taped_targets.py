@@ -1,4 +1,4 @@
-"""Targets of values that are computed under the tape which differentiates their loss."""
+"""Targets such as `reward + gamma * value` that are computed under the tape of their loss."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TRAINED = frozenset({"trainable_variables", "trainable_weights", "variables", "
 def taped_target(files: Iterable[str]) -> str | None:
     """Return the line that computes `reward + gamma * value` under a tape; None if there is none.
 
-    The value comes from a model whose weights the tape is asked about, and that also computes
-    another value under this tape, the prediction.
+    The value comes from a model that the tape differentiates, and that also computes the prediction
+    under this tape.
     """
     return next((line for file in sorted(files) if (line := _look(file))), None)
 

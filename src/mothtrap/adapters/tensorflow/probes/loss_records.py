@@ -15,7 +15,7 @@ class LossRecord:
     `target` and `prediction` are None if they are not visible; `classes` is the size of the last
     axis of the prediction. `taken_back` and `swapped` as in the fact. `of`: identity of the
     prediction while the step is traced. `counted`: whether the loss counts each target; None if it
-    counts all. `gave`: the computed loss, if it is a single number.
+    counts all. `computed`: the value of the loss, if it is a single number.
     """
 
     loss: Any
@@ -28,10 +28,10 @@ class LossRecord:
     swapped: bool = False
     of: int = 0
     counted: Slot | None = None
-    gave: Slot | None = None
+    computed: Slot | None = None
 
     @property
     def is_written(self) -> bool:
         """Return whether a program writes both."""
-        slots = self.target, self.prediction, self.counted, self.gave
+        slots = self.target, self.prediction, self.counted, self.computed
         return all(slot is None or slot.written for slot in slots)

@@ -97,8 +97,8 @@ class Applied:
     and if one of them is not finite. `missing`: variables without a gradient, including variables
     that the loop omitted. `squares`: for a program, half the sum of squares of each existing
     gradient, in every step; `found`: the values of `squares` in the latest step. `scaled`: the
-    gradients are multiplied by a loss scale. `elsewhere`: a variable whose gradient the
-    optimizer applies to another variable; None if there is none, or it is unknown.
+    gradients are multiplied by a loss scale. `elsewhere`: a variable whose gradient the optimizer
+    applies to another variable; None if there is none, or if this is unknown.
     """
 
     optimizer: Any
@@ -190,10 +190,10 @@ class Look:
     @property
     def loss_is_whole(self) -> bool:
         """Return whether a tape differentiates the only loss itself, or its negative."""
-        gave = self.losses[0].gave
-        if gave is None or len(self.targets) != 1:
+        computed = self.losses[0].computed
+        if computed is None or len(self.targets) != 1:
             return True  # unknown
-        loss, whole = float(gave.read()), float(self.targets[0].value.read())
+        loss, whole = float(computed.read()), float(self.targets[0].value.read())
         return math.isclose(abs(loss), abs(whole), rel_tol=1e-3, abs_tol=1e-6)
 
     def add_target(self, target: Target) -> None:
@@ -217,7 +217,7 @@ class Look:
         """Let the program write pending data if the gate is open or `also` is true."""
         waiting, self.waiting = self.waiting, []
         graph = tf.compat.v1.get_default_graph()
-        # an eager tensor from outside is a constant of the program
+        # an eager tensor from outside the program is a constant in it
         here = [(s, one) for s, one in waiting if getattr(one, "graph", graph) is graph]
         if not here:
             return

@@ -67,10 +67,10 @@ def _is_dropout(before: dis.Instruction, instruction: dis.Instruction) -> bool:
 
 
 def unswitched_dropout(module: nn.Module) -> str | None:
-    """Return the line of `forward` that calls a dropout function without the mode, if any.
+    """Return the line of `forward` that calls a dropout function without `training`, if any.
 
-    Then `training` has its default, so values are dropped in evaluation mode, too. A literal, such
-    as `training=True` for Monte Carlo dropout, is intended.
+    The default is `training=True`, so values are dropped in evaluation mode, too. A script that
+    passes `training=True` itself, as for Monte Carlo dropout, does this on purpose.
     """
     forward = getattr(type(module), "forward", None)
     line = _without_mode(inspect.unwrap(forward)) if forward is not None else None
@@ -78,7 +78,7 @@ def unswitched_dropout(module: nn.Module) -> str | None:
 
 
 def _has_rate(module: nn.Module) -> bool:
-    """Return whether the attributes of a module for a dropout rate are not all 0."""
+    """Return False if a module has attributes for a dropout rate, and all of them are 0."""
     rates = [
         value
         for name, value in vars(module).items()

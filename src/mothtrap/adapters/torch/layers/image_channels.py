@@ -1,4 +1,4 @@
-"""The layout of the channels of images, which a wrong reshape mixes with their pixels."""
+"""Differences between nearby values of images, which show a wrong reshape."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import torch
 
 CHANNELS = 3
 LEAST_SIDE = 12
-"""Smallest height and width of images that are inspected; chosen by hand: small ones have edges
+"""Smallest height and width of images that are inspected; chosen by hand: smaller images have edges
 everywhere."""
 MOST_IMAGES = 16
 """Maximum number of images of a batch that are inspected."""
 
 
 def differences(images: torch.Tensor) -> tuple[float, float] | None:
-    """Return the differences of values from the next value, and from the third value after them.
+    """Return how much a value differs from the next values, and from the third value after it.
 
-    In images of shape (rows, channels, height, width), the next value is a neighbor, so it is more
-    similar. If pixels of three channels were reshaped instead of permuted, the third value after a
-    value is its neighbor.
+    In images of shape (rows, channels, height, width), the next value belongs to the neighboring
+    pixel, so it is the most similar. If images of shape (rows, height, width, channels) were
+    reshaped instead of permuted, the third value after it belongs to the neighboring pixel.
 
     Returns:
-        Mean absolute differences: the smaller one of the next two values, and the one of the third
-        value; None for data that are no color images.
+        Mean absolute differences: from the first or second value after it (the smaller one), and
+        from the third. None for data that are not color images.
     """
     shape = tuple(images.shape)
     if len(shape) != 4 or shape[1] != CHANNELS or min(shape[2:]) < LEAST_SIDE:

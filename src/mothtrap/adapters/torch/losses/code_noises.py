@@ -1,7 +1,7 @@
-"""The noise of a variational autoencoder, compared with the variance in its divergence.
+"""The latent noise of a variational autoencoder, compared with the variance in its KL divergence.
 
-The divergence from a standard normal contains the log variance `v` and `exp(v)`. So a sample of the
-code is the mean plus noise times `exp(v / 2)`.
+The KL divergence from a standard normal distribution contains the log variance `v` and `exp(v)`. So
+a sample of the latent code must be the mean plus noise times `exp(v / 2)`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Line(Line):
 
 
 class CodeNoiseObserver:
-    """Finds a code whose noise is not multiplied by its standard deviation."""
+    """Detects latent codes whose noise is not multiplied by the standard deviation."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -59,7 +59,7 @@ class CodeNoiseObserver:
 
 
 def _factor(root: Node) -> str | None:
-    """Return the wrong factor of the noise; None if it is right, or there is no divergence."""
+    """Return the wrong factor of the noise; None if it is right, or without a KL divergence."""
     head = _head(root)
     operands = {edge for node in head for edge in _edges(node)}
     variances = [node for node, _ in operands if operation(node) == "exp"]
@@ -81,7 +81,7 @@ def _factor(root: Node) -> str | None:
 
 
 def _is_by_noise(product: Node, saved: SavedValues) -> bool:
-    """Return whether a product with a constant has a constant for each value, not one number."""
+    """Return whether the constant in a product has one number for each value, like noise."""
     shape = graph.output_shape(product)
     return any(tuple(constant.shape) == shape for constant in saved.of(product).values())
 

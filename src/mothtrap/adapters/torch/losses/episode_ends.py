@@ -1,4 +1,4 @@
-"""Find ends of episodes that a function receives but never reads, or uses the wrong way round."""
+"""Find ends of episodes that a function receives but never reads, or uses inverted."""
 
 from __future__ import annotations
 

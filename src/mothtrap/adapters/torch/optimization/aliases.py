@@ -1,4 +1,4 @@
-"""Variables that are named after a copy of the trained model, but hold the model itself."""
+"""Variables whose name suggests a copy of the trained model, but which hold the model itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Named = list[tuple[str, nn.Module]]
 
 
 class AliasObserver:
-    """Reads the variables of the running functions once."""
+    """Searches the variables of the running functions, once, for a copy that is the model."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 FACTS = FreezeWithoutEffect, FrozenParameters, HiddenParameters
-"""Facts that are found."""
+"""Facts that this module reports."""
 LOOKED_AT = 2
 """Steps of the job after which models are inspected."""
 REPORTED_AT = (9, 24, 60, 100)
@@ -185,7 +185,7 @@ class InventoryObserver:
         )
 
     def _report_unfrozen(self, whole: nn.Module, step: int) -> None:
-        """Report trained parameters that an attribute without effect should freeze."""
+        """Report trained parameters that the script tried to freeze with a useless attribute."""
         found: dict[str, dict[str, torch.Tensor]] = {}
         for name, parameter in whole.named_parameters():
             for attribute, value in vars(parameter).items():

@@ -48,7 +48,7 @@ class PlateauObserver:
 
 
 def _metric(frame: FrameType | None) -> str:
-    """Return the metric as the running call names it; an empty text if it may change its sign."""
+    """Return the expression that the script passes as the metric; "" if it may change the sign."""
     call = running_call(frame) if frame is not None else None
     if call is None:
         return ""

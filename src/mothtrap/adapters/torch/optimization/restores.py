@@ -21,11 +21,11 @@ MAX_STATES = 64
 """Maximum number of states that are tracked while the script keeps them."""
 MAX_REPORTED = 16
 LEAST_SHARED = 0.1
-"""Share of the names below which hardly any name matches; chosen by hand."""
+"""Share of matching names below which a state counts as unmatched; chosen by hand."""
 
 
 class RestoreObserver:
-    """Detects a loaded state that contains the module's own tensors, or no name of the module.
+    """Detects a loaded state that contains the module's own tensors, or hardly any of its names.
 
     A state is recognized by its first tensor, because a shallow copy has the same tensors.
     """
@@ -67,7 +67,7 @@ class RestoreObserver:
         )
 
     def _compare_names(self, module: nn.Module, state: Mapping[Any, Any]) -> None:
-        """Report a state with hardly any name of the module."""
+        """Report a state whose names hardly match those of the module."""
         own = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
         given = [name for name in state if isinstance(name, str)]
         shared = len(set(own) & set(given))

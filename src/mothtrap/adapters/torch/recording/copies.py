@@ -66,8 +66,8 @@ class Copy:
     Attributes:
         key: key that refers to it in trees.
         nbytes: size in memory.
-        tree: refers to the value. All trees share it, because garbage collection takes longer the
-            more objects there are.
+        tree: dictionary that refers to the value. All trees share it, because garbage collection
+            takes longer if there are more objects.
     """
 
     __slots__ = ("__weakref__", "_block", "_blocks", "_glimpse", "_value", "key", "nbytes", "tree")

@@ -24,7 +24,7 @@ class Uncopied:
         key: key that refers to it in trees.
         what: description of the tensor.
         nbytes: size in memory: 0.
-        tree: refers to it, see `Copy`.
+        tree: dictionary that refers to it, see `Copy`.
     """
 
     __slots__ = ("__weakref__", "_tensor", "_version", "key", "tree", "what")

@@ -207,8 +207,8 @@ class _Marks:
 
         Args:
             value: the variable, or a value in it.
-            kind: of its type.
-            kinds: of all types that have been seen.
+            kind: kind of its type.
+            kinds: kinds of all types that have been seen.
             depth: number of containers around the value.
             before: earlier mark of the variable; None at the first look. A list that has grown
                 since then is not marked in full.

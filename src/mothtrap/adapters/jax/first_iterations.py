@@ -1,4 +1,4 @@
-"""Loops of steps: their first turn also runs outside of the loop, where a shadow observes it."""
+"""Run the first iteration of a loop also before the loop, where a shadow can observe it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import jax
 from mothtrap.adapters.jax.functions import Book
 
 
-class SeenError(BaseException):
-    """Ends the trace of a shadow whose observations are complete; no user's code catches it."""
+class ObservedError(BaseException):
+    """Ends the trace of a shadow once its observations are complete.
+
+    It is no `Exception`, so that the user's code does not catch it.
+    """
 
 
 @contextmanager
-def first_turns(book: Book) -> Iterator[None]:
-    """Run the first turn of each `scan`, `fori_loop`, and `while_loop` before the loop.
+def first_iterations(book: Book) -> Iterator[None]:
+    """Run the first iteration of each `scan`, `fori_loop`, and `while_loop` before the loop.
 
-    Loops inside of a differentiated function belong to its model and are left as they are.
+    Loops inside a differentiated function belong to its model, and do not run in advance.
 
     Args:
         book: record of the thread.
@@ -27,10 +30,10 @@ def first_turns(book: Book) -> Iterator[None]:
     lax = jax.lax
     originals = lax.scan, lax.fori_loop, lax.while_loop
 
-    def ahead(turn: Callable[..., Any], *values: Any) -> None:
+    def ahead(iteration: Callable[..., Any], *values: Any) -> None:
         if not book.differentiates:
             with suppress(Exception):  # the loop itself raises it, too
-                turn(*jax.tree.map(_as_array, values))
+                iteration(*jax.tree.map(_as_array, values))
 
     def scan(f: Any, init: Any, xs: Any = None, *more: Any, **options: Any) -> Any:
         index = -1 if options.get("reverse") else 0
