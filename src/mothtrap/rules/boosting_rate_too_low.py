@@ -16,6 +16,9 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of, pe
 
 SQUARED = ("reg_lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization")
 """Penalties that are added to the sum of the hessians of a leaf, at most one per row."""
+FEW = 5
+"""Rounds from which on a rate that hardly moves the predictions is no single round of a user's own
+loop; chosen by hand."""
 
 
 @rule(
@@ -62,8 +65,8 @@ def boosting_rate_too_low(
         below `reach` and the loss still fell in the last quarter by more than `still` of its fall
         in the first quarter. Also with a larger product if a penalty on leaves is more than 100
         times its usual value. Without a loss, and after early stopping, when the product is below
-        `certain`, also if a penalty is the reason. The evaluation loss is used, or the training
-        loss if there is none. A note with fewer rounds.
+        `certain` in at least 5 rounds, also if a penalty is the reason. The evaluation loss is
+        used, or the training loss if there is none. A note with fewer rounds.
 
     Stays quiet:
         While training runs. If the library chooses the rate. With a larger product, after early
@@ -86,12 +89,14 @@ def boosting_rate_too_low(
 
     def judge(one: Boosted) -> Found | None:
         began, ended = one.began, one.ended
-        if began.learning_rate is None:
+        rate = began.learning_rate
+        if rate is None and not penalty_of(began):
             raise NotApplicable("the learning rate is unknown, or the model has no trees")
         if ended is None:
             raise NotEnoughData("training has not ended")
-        reached = began.learning_rate * ended.rounds
-        if not began.rounds_before and ended.rounds >= rounds:
+        rate = 1.0 if rate is None else rate
+        reached = rate * ended.rounds
+        if not began.rounds_before and ended.rounds >= FEW:
             words = _hardly_moves(one, reached, certain)
             if words:
                 evidence: dict[str, EvidenceValue] = {
@@ -114,7 +119,7 @@ def boosting_rate_too_low(
             return None
         return Found.of(
             [began, ended],
-            f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
+            f"after {ended.rounds} rounds with a learning rate of {rate:.3g}, "
             f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
             f"{curve[-1]:.4g} "
             + (
@@ -128,7 +133,7 @@ def boosting_rate_too_low(
             evidence={
                 "value": reached,
                 "limit": reach,
-                "rate": began.learning_rate,
+                "rate": rate,
                 "rounds": ended.rounds,
                 "fit": began.fit,
             },
@@ -146,7 +151,8 @@ def _hardly_moves(one: Boosted, reached: float, certain: float) -> str:
     if reached * kept >= certain:
         return ""
     asked = one.ended.rounds if one.ended is not None else 0
-    words = f"{asked} rounds with a learning rate of {began.learning_rate:.3g} close only "
+    rate = f" with a learning rate of {began.learning_rate:.3g}" if began.learning_rate else ""
+    words = f"{asked} rounds{rate} close only "
     words += f"{reached * kept:.2g} of the gap between the first predictions and the labels"
     return (
         f"{words}, because {penalty_of(began)} shrinks the leaves" if reached >= certain else words
