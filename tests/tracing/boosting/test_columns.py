@@ -137,3 +137,16 @@ def test_a_column_that_lost_its_variation_is_told() -> None:
     found = differences(train, other)
     assert found is not None
     assert found.constant == ("f4",)
+
+
+def test_a_spread_that_depends_on_a_few_rows_is_no_difference() -> None:
+    def rare(rows: int, value: float) -> np.ndarray:
+        last = np.zeros(rows)
+        last[rows // 2] = value
+        return np.column_stack([RNG.normal(size=(rows, 4)), last])
+
+    assert differences(rare(1200, 1.0), rare(500, 10.0)) is None
+    wide = np.column_stack([RNG.normal(size=(300, 4)), RNG.normal(scale=30, size=300)])
+    found = differences(np.column_stack([PLAIN, RNG.normal(size=ROWS)]), wide)
+    assert found is not None
+    assert found.spread["f4"] == pytest.approx(30, rel=0.2)

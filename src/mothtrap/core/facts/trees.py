@@ -166,14 +166,16 @@ class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
     """Columns of an evaluation table that are distributed differently than in training.
 
     `distance` is the distance of the means in standard deviations of the training data, by column,
-    largest first, at most 32. `order` contains pairs of columns (evaluation, training) with
-    matching distributions, if there are several. `constant` columns vary only in training.
+    largest first, at most 32. `spread` contains the factor by which the spread of some of them
+    differs. `order` contains pairs of columns (evaluation, training) with matching distributions,
+    if there are several. `constant` columns vary only in training.
     """
 
     fit: str
     site: str
     columns: int
     distance: dict[str, float] = {}
+    spread: dict[str, float] = {}
     order: tuple[tuple[str, str], ...] = ()
     constant: tuple[str, ...] = ()
 

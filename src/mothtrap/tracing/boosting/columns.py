@@ -45,6 +45,8 @@ SENTINELS: Final = frozenset(
 LABELS, ROUNDING = 100, 1e-6
 """Number of distinct labels from which on they are numbers, and the share of their variance that
 rounding explains."""
+RARE: Final = 0.05
+"""Share of rows that differ from most rows, below which a spread depends on a few rows; by hand."""
 MOVED: Final = 3.0
 """Shift of a column's mean, in standard deviations of the training data, that is reported."""
 
@@ -132,10 +134,12 @@ def differences(
         distance_C = np.abs(there_C - mean_C) / std_C
         stretched_C = np.abs(np.log(spread_C / std_C)) > np.log(10)
     varies_C = train.spread_C & (std_C > 0)
+    stretched_C &= np.minimum(_usual_share(train), _usual_share(other)) > RARE
     apart_C = np.where(varies_C & np.isfinite(distance_C), distance_C, 0.0)
     apart_C[list(train.identifiers)] = 0.0
     moved = np.flatnonzero((apart_C > MOVED) | (stretched_C & varies_C & other.spread_C))
     order = _order(mean_C, std_C, there_C, spread_C, varies_C, train.identifiers)
+    factor_C = np.exp(np.abs(np.log(np.maximum(spread_C, 1e-300) / np.maximum(std_C, 1e-300))))
     fixed = np.flatnonzero(train.spread_C & ~other.spread_C & (_minor_share(train) > 0.1))
     if not len(moved) and not order and not len(fixed):
         return None
@@ -146,6 +150,7 @@ def differences(
         site=site,
         columns=len(mean_C),
         distance={names[c]: float(apart_C[c]) for c in largest},
+        spread={names[c]: float(factor_C[c]) for c in largest if stretched_C[c]},
         order=tuple((names[a], names[b]) for a, b in order[:SHOWN]),
         constant=_named(names, fixed),
     )
@@ -185,6 +190,14 @@ def _moments(kept_RC: npt.NDArray[np.float32]) -> tuple[Floats, Floats]:
     std_C = np.sqrt(np.nansum((values_RC - mean_C) ** 2, axis=0) / count_C)
     std_C[np.isfinite(values_RC).sum(axis=0) == 0] = np.nan
     return mean_C, std_C
+
+
+def _usual_share(sample: Sample) -> Floats:
+    """Return, by column, the share of rows without the most frequent value."""
+    kept_RC = np.sort(sample.kept_RC, axis=0)
+    middle_C = kept_RC[len(kept_RC) // 2]  # the most frequent value, if most rows have it
+    share_C: Floats = (sample.kept_RC != middle_C).mean(axis=0)
+    return share_C
 
 
 def _minor_share(sample: Sample) -> Floats:
