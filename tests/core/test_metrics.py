@@ -42,3 +42,6 @@ def test_a_smooth_loss_is_preferred() -> None:
     assert metrics.loss_among(["auc", "error", "logloss"]) == "logloss"
     assert metrics.loss_among(["auc", "error"]) == "error"
     assert metrics.loss_among(["auc"]) is None
+    assert metrics.loss_among(["l1", "l2"]) == "l1"
+    assert metrics.loss_among(["l1", "l2"], "regression") == "l2"
+    assert metrics.loss_among(["mae", "rmse"], "reg:squarederror") == "rmse"

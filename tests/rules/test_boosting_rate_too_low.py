@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.boosting import began, ended, held_out, training
+from tests.rules.boosting import began, ended, held_out, table, training
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -27,8 +27,24 @@ def test_a_loss_that_falls_to_the_end_as_in_the_beginning_is_a_warning() -> None
 
 
 def test_few_rounds_are_a_note() -> None:
-    [finding] = check(SLOW, training(LINE[:10]), *held_out(LINE[:10]), ended(10))
+    fit = began(learning_rate=0.01)
+    [finding] = check(fit, training(LINE[:10]), *held_out(LINE[:10]), ended(10))
     assert finding.severity is Severity.INFO
+
+
+def test_a_rate_that_hardly_moves_the_predictions_needs_few_rounds() -> None:
+    [finding] = check(SLOW, training(LINE[:5]), *held_out(LINE[:5]), ended(5))
+    assert finding.severity is Severity.WARNING
+    [finding] = check(SLOW, training(LINE[:4]), *held_out(LINE[:4]), ended(4))
+    assert finding.severity is Severity.INFO
+
+
+def test_a_penalty_counts_without_a_known_rate() -> None:
+    fit = began(learning_rate=None, parameters={"l2_leaf_reg": "1e9"})
+    [finding] = check(fit, table(), training(LINE), ended(100))
+    assert "100 rounds moved the predictions at most" in finding.message
+    assert "l2_leaf_reg" in finding.message
+    assert "l2_leaf_reg" in finding.fixes[0]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,17 @@ def test_scaling_is_advised_first_only_if_the_scales_are_unknown() -> None:
     assert known.fixes[0].startswith("Weaken the regularization")
 
 
+def test_an_extreme_parameter_is_named() -> None:
+    counts = {"label_counts": (350, 150), "predicted_counts": (500, 0)}
+    [finding] = check(fitted(estimator="LogisticRegression", parameters={"C": 1e-6}, **counts))
+    assert "C is 1e-06" in finding.message
+    assert finding.fixes == ("Raise `C` from 1e-06; the default is 1.",)
+    [finding] = check(fitted(estimator="SVC", parameters={"C": 1.0, "gamma": 100.0}, **counts))
+    assert finding.fixes == ("Lower `gamma` from 100.",)
+    [finding] = check(fitted(parameters={"C": 1.0, "gamma": 0.1, "alpha": 1e-4}, **counts))
+    assert finding.fixes[0].startswith("Scale the columns")
+
+
 def test_numbers_that_hardly_differ_are_a_warning() -> None:
     [finding] = check(fitted(label_std=2.0, predicted_std=0.001))
     assert "the standard deviation is 0.001 (limit" in finding.message

@@ -28,6 +28,12 @@ def test_a_column_that_tells_the_labels_is_a_warning() -> None:
     assert (finding.severity, finding.layers) == (Severity.WARNING, ("late",))
 
 
+def test_the_label_itself_is_named_first() -> None:
+    told = {"text": 1.0, "label": 1.0}
+    [finding] = check(fitted(), columns(telling=told, same_as_label=("label",)))
+    assert "column label has the values of the label" in finding.message
+
+
 def test_stays_quiet_where_no_column_does() -> None:
     assert check(fitted(), columns(telling={"late": 0.9})) == []
     assert check(fitted(), columns()) == []

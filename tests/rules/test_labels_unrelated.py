@@ -9,6 +9,7 @@ from tests.rules.evaluations import PLACE, evaluations
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.estimators import PredictionsCompared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.labels_unrelated import LabelsUnrelated
@@ -122,3 +123,24 @@ def test_a_loss_that_tumbled_at_first_is_on_no_other_scale() -> None:
     before = [810_680.0, 2_774.0, 21.9, *np.linspace(3.2, 3.0, 9)]
     with pytest.raises(NotEnoughData, match="neither training nor evaluation"):
         check(evaluations(tumbling, before, guess=1.3))
+
+
+def fold(number: int, relation: float, **more) -> PredictionsCompared:
+    told = {"estimator": "LogisticRegression", "site": "score", "location": "a.py:3"}
+    return PredictionsCompared(
+        **told | {"step": number, "rows": 105, "chance": 0.3} | more,
+        fit=f"a#{number}",
+        relation=relation,
+    )
+
+
+def test_one_weak_fold_of_several_is_chance() -> None:
+    relations = (0.5, 0.41, 0.18, 0.35)
+    assert LabelsUnrelated().check(window(*[fold(n, r) for n, r in enumerate(relations)])) == []
+    [finding] = LabelsUnrelated().check(window(fold(0, 0.18)))
+    assert "is 0.18" in finding.message
+    unrelated = [fold(n, r) for n, r in enumerate((0.05, -0.1, 0.18, -0.04))]
+    [finding] = LabelsUnrelated().check(window(*unrelated))
+    elsewhere = fold(9, 0.6, location="a.py:9")
+    [finding] = LabelsUnrelated().check(window(*unrelated, elsewhere))
+    assert finding.severity is Severity.WARNING

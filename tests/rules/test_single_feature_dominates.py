@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.boosting import PLACE, SITE, began, gains, table
+from tests.rules.boosting import PLACE, SITE, began, columns, gains, table
 from tests.rules.windows import series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -82,3 +82,18 @@ def test_thresholds_are_what_they_say() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData, match="no split"):
         single_feature_dominates().check(window(AUC, LEAK))
+
+
+def test_classes_that_several_columns_separate_are_easy() -> None:
+    told = columns(telling={"days": 1.0, "f1": 0.95})
+    assert single_feature_dominates().check(window(AUC, gains(0.6), told)) == []
+    alone = columns(telling={"days": 1.0, "f1": 0.4})
+    [finding] = single_feature_dominates().check(window(AUC, gains(0.6), alone))
+    assert finding.severity is Severity.WARNING
+
+
+def test_the_label_itself_is_a_warning_however_easy_the_classes_are() -> None:
+    told = columns(telling={"days": 1.0, "f1": 0.95}, same_as_label=("days",))
+    [finding] = single_feature_dominates().check(window(AUC, gains(0.6), told))
+    assert finding.severity is Severity.WARNING
+    assert "it has the values of the label" in finding.message

@@ -34,6 +34,14 @@ def test_a_loss_that_hardly_falls_or_is_not_known_is_a_note() -> None:
         assert finding.severity is Severity.INFO
 
 
+def test_a_network_whose_loss_stands_still_is_a_warning() -> None:
+    still = {"max_iterations": 200, "iterations": 8, "loss_curve": (0.69,) * 8}
+    [finding] = check(fitted(**still))
+    assert "hardly changed" in finding.message
+    # a solver has converged, and its penalty leaves the loss high
+    assert check(fitted(estimator="LogisticRegression", **still)) == []
+
+
 def test_stays_quiet_where_the_fit_ended_by_itself() -> None:
     assert check(fitted(max_iterations=200, iterations=31, loss_curve=FALLS)) == []
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.boosting import began, table, trees
+from tests.rules.boosting import began, ended, table, trees
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
@@ -19,6 +19,23 @@ def test_a_model_of_single_leaves_is_an_error_that_names_the_limit() -> None:
     assert finding.severity is Severity.ERROR
     assert "min_child_weight 600" in finding.message
     assert "gamma" not in finding.message
+    assert finding.fixes == ("Lower `min_child_weight` from 600; the default is 1.",)
+
+
+def test_the_fix_belongs_to_the_parameter_that_is_too_large() -> None:
+    fit = began(parameters={"reg_lambda": "1e8", "min_child_weight": "1"})
+    [finding] = check(fit, *trees(1.0, 0))
+    assert "reg_lambda" in finding.fixes[0]
+    light = began(parameters={"scale_pos_weight": "0.002"})
+    [finding] = check(light, *trees(1.0, 0))
+    assert "scale_pos_weight 0.002" in finding.message
+    assert "negatives" in finding.fixes[0]
+
+
+def test_a_short_training_is_an_error_when_it_has_ended() -> None:
+    [finding] = check(began(), *trees(1.0, 0, rounds=5), ended(5))
+    assert finding.severity is Severity.ERROR
+    assert check(began(), *trees(1.0, 0, rounds=2), *trees(3.0, 2, rounds=3), ended(5)) == []
 
 
 def test_equal_labels_are_named_as_the_reason() -> None:

@@ -18,6 +18,7 @@ from mothtrap.rules.vanishing_gradient import VanishingGradient
 STEPS = 160
 LEVEL = 2.3 + 0.02 * noise(STEPS)
 FALLING = np.linspace(2.3, 0.4, STEPS)
+LEVEL_OF_LOSS = loss(LEVEL)
 
 
 BERT = [1e-5, 3e-5, 8e-5, 3e-4, 6e-5, 4e-4, 3e-5, 8e-5, 2e-4, 5e-4, 7e-5, 7e-4, 3e-3, 0.14]
@@ -276,3 +277,19 @@ def test_a_fall_at_the_last_two_of_many_layers_is_not_depth() -> None:
     evenly = list(np.geomspace(BERT[0], BERT[-1], len(BERT)))
     [finding] = VanishingGradient().check(window(layers(evenly), loss(LEVEL)))
     assert "through 14 layers" in finding.message
+
+
+def test_queries_and_keys_are_not_the_first_layers() -> None:
+    levels = [1e-5, 1e-5, 0.02, 0.03, 0.04, 0.05, 0.1, 0.14]
+    made = layers(levels)
+    names = ("query", "key", "value", "dense", "wide", "narrow", "pooler", "classifier")
+    tensors = tuple(
+        msgspec.structs.replace(
+            one, module=one.module.replace(f".{place // 2}", f".{names[place // 2]}")
+        )
+        for place, one in enumerate(made.tensors)
+    )
+    attention = dataclasses.replace(made, tensors=tensors)
+    assert VanishingGradient().check(window(attention, LEVEL_OF_LOSS)) == []
+    [finding] = VanishingGradient().check(window(made, LEVEL_OF_LOSS))
+    assert finding.severity is Severity.WARNING

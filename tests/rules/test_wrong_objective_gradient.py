@@ -5,7 +5,7 @@ from tests.rules.boosting import FIT, began
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.trees import GradientsGiven
+from mothtrap.core.facts.trees import GradientsGiven, ScoresSeen
 from mothtrap.core.findings import Severity
 from mothtrap.rules.wrong_objective_gradient import wrong_objective_gradient
 
@@ -35,6 +35,25 @@ def test_fires(more, words: str) -> None:
 def test_stays_quiet() -> None:
     assert check(began(), seen()) == []
     assert check(began(), seen(against=None)) == []
+
+
+def scored(relation: float, **more) -> ScoresSeen:
+    given = {"step": 9, "fit": FIT, "site": "train", "rounds": 10, "rows": 75, "last": True}
+    return ScoresSeen(**given | more, relation=relation)
+
+
+def test_predictions_that_fall_as_the_labels_rise_are_an_error() -> None:
+    fit = began(objective="custom", library="catboost")
+    [finding] = check(fit, scored(-0.8))
+    assert finding.severity is Severity.ERROR
+    assert "derivative has the wrong sign" in finding.message
+    assert "target - approx" in finding.fixes[0]
+    assert check(fit, scored(0.8)) == []
+    assert check(fit, scored(-0.1)) == []
+    with pytest.raises(NotEnoughData, match="50 rows"):
+        check(fit, scored(-0.8, rows=40))
+    with pytest.raises(NotEnoughData, match="no gradients"):
+        check(began(), scored(-0.8))
 
 
 def test_says_why_it_cannot_judge() -> None:

@@ -48,6 +48,10 @@ OF_CLASSES: Final = frozenset(
     | {"precision", "recall", "kappa"}
 )
 OF_NUMBERS: Final = frozenset({"rmse", "mse", "mae", "mape", "rmsle", "counts", "robust", "r2"})
+SQUARED: Final = frozenset(
+    {"squarederror", "regression", "regression_l2", "l2", "mse", "mean_squared_error", "RMSE"}
+)
+"""Objectives of the squared error, without the `reg:` of XGBoost."""
 _RISING_WORDS: Final = (
     r"(\w*auc|acc|(\w*_)?accuracy|f1|fscore|f_score|precision|recall|r2"
     r"|ndcg|map|kappa|mcc|gini|score|auroc|dice|iou|jaccard)"
@@ -81,11 +85,18 @@ def sense_by_name(metric: str) -> bool | None:
     return rises if rises != falls else None
 
 
-def loss_among(metrics: Iterable[str]) -> str | None:
-    """Return the metric to use as the loss: it should fall, and preferably not be an error rate."""
+def loss_among(metrics: Iterable[str], objective: str = "") -> str | None:
+    """Return the metric to use as the loss: it should fall, and preferably not be an error rate.
+
+    Args:
+        metrics: names of the evaluated metrics.
+        objective: what the library minimizes; a metric of it is preferred.
+    """
     falling = [name for name in metrics if kind(name) and not is_rising(name)]
     smooth = [name for name in falling if kind(name) not in ERROR_RATES]
-    return next(iter(smooth or falling), None)
+    is_squared = objective.removeprefix("reg:") in SQUARED
+    squared = [name for name in smooth if is_squared and kind(name) in ("rmse", "mse")]
+    return next(iter(squared or smooth or falling), None)
 
 
 def names_of(*kinds: str) -> tuple[str, ...]:

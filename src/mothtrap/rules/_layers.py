@@ -19,6 +19,13 @@ such as a normalization cancels the bias; chosen by hand: usually the bias has t
 gradient."""
 
 
+SCORES = frozenset(
+    {"query", "key", "queries", "keys", "q", "k", "wq", "wk", "w_q", "w_k", "to_q", "to_k"}
+    | {"q_proj", "k_proj", "q_lin", "k_lin", "query_proj", "key_proj", "q_linear", "k_linear"}
+)
+"""Last parts of the names of layers whose outputs only become attention scores."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerGradients:
     """Root mean square per element of the gradients of layers over steps.
@@ -38,7 +45,9 @@ class LayerGradients:
 def layer_gradients(window: Window) -> list[LayerGradients]:
     """Return the gradients of layers, for each set of tensors that steps together.
 
-    A layer is a module with a weight of two or more axes; embeddings are left out.
+    A layer is a module with a weight of two or more axes. Embeddings are left out, and the queries
+    and keys of attention: they are beside the values, not before them, and get a small gradient
+    while the attention is even.
     """
     return window.once(_layer_gradients)
 
@@ -65,6 +74,8 @@ def _layers(
     for module, columns in parts.items():
         weights = [c for c in columns if len(norms.tensors[c].shape) > 1]
         if not weights or norms.tensors[weights[0]].module_type in LOOKUPS:
+            continue
+        if module.rpartition(".")[2].lower() in SCORES:
             continue
         modules.append(module)
         tensors.append(norms.tensors[weights[0]])

@@ -17,6 +17,9 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of, pe
 L2_PENALTIES = ("reg_lambda", "lambda_l2", "l2_leaf_reg", "l2_regularization")
 """L2 penalties. They are added to the sum of the hessians of a leaf, in which a row counts at most
 1."""
+FEW = 5
+"""Minimum number of rounds; a loop of the script may call the library for single rounds. Chosen by
+hand."""
 
 
 @rule(
@@ -59,11 +62,11 @@ def boosting_rate_too_low(
         0.001 and 100 rounds, 90 %. The model predicts little more than the mean.
 
     Fires:
-        Warning at the end of training in two cases. In the first, there were at least `rounds`
-        rounds, and rate times rounds, reduced by an L2 penalty on the leaves, is below `certain`.
-        In the second, rate times rounds is below `reach`, or a penalty on the leaves is more than
-        100 times its usual value, and the loss still fell in the last quarter by more than `still`
-        of its fall in the first quarter. This is a note with fewer than `rounds` rounds. The
+        Warning at the end of training in two cases. In the first, there were at least 5 rounds, and
+        rate times rounds, reduced by an L2 penalty on the leaves, is below `certain`. In the
+        second, rate times rounds is below `reach`, or a penalty on the leaves is more than 100
+        times its usual value, and the loss still fell in the last quarter by more than `still` of
+        its fall in the first quarter. This is a note with fewer than `rounds` rounds. The
         evaluation loss is used, or the training loss if there is none.
 
     Stays quiet:
@@ -87,12 +90,14 @@ def boosting_rate_too_low(
 
     def judge(one: Boosted) -> Found | None:
         began, ended = one.began, one.ended
-        if began.learning_rate is None:
+        rate = began.learning_rate
+        if rate is None and not penalty_of(began):
             raise NotApplicable("the learning rate is unknown, or the model has no trees")
         if ended is None:
             raise NotEnoughData("training has not ended")
-        reached = began.learning_rate * ended.rounds
-        if not began.rounds_before and ended.rounds >= rounds:
+        rate = 1.0 if rate is None else rate
+        reached = rate * ended.rounds
+        if not began.rounds_before and ended.rounds >= FEW:
             words = _hardly_moves(one, reached, certain)
             if words:
                 evidence: dict[str, EvidenceValue] = {
@@ -115,7 +120,7 @@ def boosting_rate_too_low(
             return None
         return Found.of(
             [began, ended],
-            f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
+            f"after {ended.rounds} rounds with a learning rate of {rate:.3g}, "
             f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
             f"{curve[-1]:.4g} "
             + (
@@ -129,7 +134,7 @@ def boosting_rate_too_low(
             evidence={
                 "value": reached,
                 "limit": reach,
-                "rate": began.learning_rate,
+                "rate": rate,
                 "rounds": ended.rounds,
                 "fit": began.fit,
             },
@@ -147,10 +152,10 @@ def _hardly_moves(one: Boosted, reached: float, certain: float) -> str:
     if reached * kept >= certain:
         return ""
     trained = one.ended.rounds if one.ended is not None else 0
+    rate = f" with a learning rate of {began.learning_rate:.3g}" if began.learning_rate else ""
     words = (
-        f"{trained} rounds with a learning rate of {began.learning_rate:.3g} moved the predictions "
-        f"at most {reached * kept:.2%} of the way from the initial value to the labels (limit "
-        f"{certain:.0%})"
+        f"{trained} rounds{rate} moved the predictions at most {reached * kept:.2%} of the way "
+        f"from the initial value to the labels (limit {certain:.0%})"
     )
     return (
         f"{words}, because {penalty_of(began)} shrinks the leaves" if reached >= certain else words

@@ -15,6 +15,11 @@ from mothtrap.core.window import Window
 UNRELATED = 0.02
 """Share of the labels below which the best column counts as unrelated to them; chosen by hand."""
 
+STRONG = {"alpha": 100.0, "gamma": 10.0}
+"""Parameters that make a model constant from this value on; chosen by hand."""
+WEAK = {"C": 0.001}
+"""Parameters that make a model constant below this value; chosen by hand."""
+
 
 @rule(
     "EST952",
@@ -47,7 +52,8 @@ def constant_prediction(
     Fires:
         Warning when `share` of the rows are predicted as one class although at least `others` of
         the labels belong to other classes. Warning when numeric predictions have less than
-        `spread` of the standard deviation of the labels.
+        `spread` of the standard deviation of the labels. An extreme `C`, `alpha`, or `gamma` is
+        named.
 
     Stays quiet:
         With fewer than `rows` rows, or if nearly all labels are one class.
@@ -81,16 +87,35 @@ def constant_prediction(
         if words:
             # DAT501 and DAT502 report unscaled columns of networks, so scaling is the last fix
             has_scales = next(iter(window.seen(DataTaken)), None) is not None
+            strict = _strict(next((fit for fit in latest if fit.fit == one.fit), None))
             best = max(telling.get(one.fit, {"": 1.0}).values(), default=1.0)
             unrelated = best < UNRELATED
             if unrelated:
                 words += f"; no column alone explains more than {max(best, 0.0):.1%} of the labels"
+            elif strict:
+                words += f"; {strict[0]}"
             return Found.of(
                 one,
                 f"{one.estimator} {words}",
                 evidence={"rows": _rows(one), "fit": one.fit},
-                fixes=(3, 1, 2) if unrelated else (1, 2, 0) if has_scales else (0, 1, 2),
+                fixes=(3, 1, 2)
+                if unrelated
+                else (strict[1],)
+                if strict
+                else (1, 2, 0)
+                if has_scales
+                else (0, 1, 2),
             )
+    return None
+
+
+def _strict(fit: EstimatorFitted | None) -> tuple[str, str] | None:
+    """Describe a parameter that makes the model constant, and its fix; None without one."""
+    for name, value in (fit.parameters if fit is not None else {}).items():
+        if name in STRONG and value >= STRONG[name]:
+            return f"{name} is {value:g}", f"Lower `{name}` from {value:g}."
+        if name in WEAK and 0 < value <= WEAK[name]:
+            return f"{name} is {value:g}", f"Raise `{name}` from {value:g}; the default is 1."
     return None
 
 

@@ -51,10 +51,11 @@ def eval_table_differs(window: Window) -> list[Found]:
 
     Fires:
         Warning when the mean of a column is more than 3 training standard deviations away, or its
-        spread differs by a factor of ten. Warning when at least two columns are each distributed
-        like a different training column. Warning when a column that varies in training is
-        constant. Warning when the mean label of a regression is more than 3 training standard
-        deviations away from the mean training label.
+        spread differs by a factor of ten, unless more than 95 % of its values are equal. Warning
+        when at least two columns are each distributed like a different training column. Warning
+        when a column that varies in training is constant. Warning when the mean label of a
+        regression is more than 3 training standard deviations away from the mean training
+        label.
 
     Stays quiet:
         For row numbers, for tables with fewer than 100 rows, and for smaller drift.
@@ -97,6 +98,7 @@ def eval_table_differs(window: Window) -> list[Found]:
                         "columns": ", ".join(columns),
                         "fit": one.began.fit,
                     },
+                    fixes=_fixes(seen),
                 )
         return None
 
@@ -138,11 +140,21 @@ def _of_estimator(one: EstimatorFitted, seen: TablesDiffer) -> Found:
             "fit": one.fit,
         },
         location=one.location,
+        fixes=_fixes(seen),
     )
 
 
+def _is_another_order(seen: TablesDiffer) -> bool:
+    """Return whether most of the columns that differ have the values of another column."""
+    return len(seen.order) >= max(2, len(seen.distance) / 2)
+
+
+def _fixes(seen: TablesDiffer) -> tuple[int, ...]:
+    return (1, 0) if _is_another_order(seen) else (0, 1)
+
+
 def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:
-    if len(seen.order) >= max(1, len(seen.distance)):
+    if _is_another_order(seen):
         here, there = seen.order[0]
         return (
             tuple(name for name, _ in seen.order),
@@ -151,9 +163,11 @@ def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:
         )
     if seen.distance:
         name = next(iter(seen.distance))
+        words = f"the mean of {name} is {seen.distance[name]:.3g} training standard deviations away"
+        if name in seen.spread:
+            words = f"the spread of {name} differs by a factor of {seen.spread[name]:.3g}"
         return (
             tuple(seen.distance),
-            f"{len(seen.distance)} are distributed differently than in training: the mean of "
-            f"{name} is {seen.distance[name]:.3g} training standard deviations away",
+            f"{len(seen.distance)} are distributed differently than in training: {words}",
         )
     return seen.constant, f"{len(seen.constant)} are constant, but vary in training"

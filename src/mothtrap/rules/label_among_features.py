@@ -62,9 +62,12 @@ def label_among_features(
         name = max(table.telling, key=lambda each: table.telling[each], default="")
         told = table.telling.get(name, 0.0)
         if told > share:
+            same = table.same_as_label
+            name = same[0] if same else name
+            words = f"alone explains {told:.1%} of the labels (limit {share:.0%})"
             return Found.of(
                 table,
-                f"column {name} alone explains {told:.1%} of the labels (limit {share:.0%})",
+                f"column {name} {'has the values of the label' if same else words}",
                 layers=(name,),
                 evidence={"value": told, "limit": share, "fit": table.fit},
                 location=fits[table.fit].location,

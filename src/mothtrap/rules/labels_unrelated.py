@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -148,6 +150,11 @@ class LabelsUnrelated(Rule):
     def _of_estimators(self, window: Window, compared: list[PredictionsCompared]) -> list[Finding]:
         """Check the predictions that a script makes for rows on which it did not train."""
         related = {one.fit for one in compared if not self._is_random(one) and not one.trained}
+        related |= {
+            one.fit
+            for one in compared
+            if self._is_related_elsewhere([other for other in compared if _are_folds(one, other)])
+        }
         still = {one.fit for one in window.seen(EstimatorFitted) if has_stood_still(one)}
         for one in compared:
             if one.fit in still:  # the model has not learned at all (EST951)
@@ -176,6 +183,15 @@ class LabelsUnrelated(Rule):
                 )
             ]
         return []
+
+    def _is_related_elsewhere(self, folds: list[PredictionsCompared]) -> bool:
+        """Return whether the mean relation of folds of one estimator is better than chance."""
+        known = [one for one in folds if one.relation is not None and not one.trained]
+        if len(known) < 2:
+            return False
+        mean = sum(one.relation or 0.0 for one in known) / len(known)
+        chance = sum(one.chance for one in known) / len(known)
+        return mean > self.noise * chance / math.sqrt(len(known))
 
     def _relation(self, one: PredictionsCompared) -> str:
         if one.relation is not None and one.relation < -self.noise * one.chance:
@@ -243,6 +259,11 @@ class LabelsUnrelated(Rule):
             and trend(since_E) <= -self.drift
             and trend(lost_E) >= self.drift
         )
+
+
+def _are_folds(one: PredictionsCompared, other: PredictionsCompared) -> bool:
+    """Return whether two predictions come from one line, as in a cross-validation."""
+    return (one.estimator, one.location) == (other.estimator, other.location)
 
 
 def _name(one: PredictionsCompared) -> str:

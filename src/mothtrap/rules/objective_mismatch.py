@@ -12,6 +12,8 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
+CONFIGURED = "classes are configured"
+
 
 @rule(
     "TRE907",
@@ -96,9 +98,10 @@ def objective_mismatch(
             words = _classes_that_are_not(one.began, table, classes, per_class)
         if not words:
             return None
+        unused = CONFIGURED in words
         return Found.of(
             one.began,
-            f"the objective is {one.began.objective}, but {words}",
+            f"the objective is {one.began.objective}, {'and' if unused else 'but'} {words}",
             evidence={
                 "objective": one.began.objective,
                 "values": table.label_distinct,
@@ -106,6 +109,7 @@ def objective_mismatch(
                 "rows": table.rows,
                 "fit": one.began.fit,
             },
+            fixes=(4,) if unused else (),
         )
 
     if any(window.seen(BoostingBegan)) or not any(window.seen(EstimatorFitted)):
@@ -176,8 +180,5 @@ def _classes_that_are_not(
             f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
         )
     if began.classes > distinct >= 2:
-        return (
-            f"{began.classes} classes are configured, but only {distinct} occur: {low:g} to "
-            f"{high:g}"
-        )
+        return f"{began.classes} {CONFIGURED}, but only {distinct} occur: {low:g} to {high:g}"
     return ""

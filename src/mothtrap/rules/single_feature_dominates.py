@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.trees import BoostingBegan, FeatureGains
+from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen, FeatureGains
 from mothtrap.core.findings import Severity
 from mothtrap.core.found import Found
 from mothtrap.core.metrics import ERROR_RATES, kind, names_of
@@ -23,6 +23,10 @@ FEW = 300
 MOST = 0.97
 """Share of the labels and of the gain that one feature cannot have by chance; by hand."""
 
+EASY = 0.9
+"""Share of the labels that a second column explains alone, from which on the classes are easy to
+separate; by hand."""
+
 
 @rule(
     "TRE901",
@@ -36,7 +40,7 @@ MOST = 0.97
         ),
         OF_BOOSTED,
     ],
-    explains=("too_good_to_be_true",),
+    explains=("too_good_to_be_true", "labels_unrelated", "nothing_learned", "overtraining"),
     passes=True,
 )
 def single_feature_dominates(
@@ -69,12 +73,13 @@ def single_feature_dominates(
         round; an explained variance after ten rounds that is within `explained` of the maximum at
         this learning rate; or a logloss of `logloss` times its minimum at this learning rate.
         Warning when the feature alone explains `alone` of the labels in held-out rows and has
-        `used` of the gain, or 97 % of both; also with fewer than 300 rows. Info with the share
-        only.
+        `used` of the gain, or 97 % of both; also with fewer than 300 rows, and when the feature has
+        the values of the label. Info with the share only.
 
     Stays quiet:
         When the columns were inspected and the feature alone explains less than 95 % of the labels:
-        it leads, but other features matter. With fewer than `columns` columns, because one of a few
+        it leads, but other features matter. When a second column alone explains 90 % of the labels:
+        the classes are easy to separate. With fewer than `columns` columns, because one of a few
         columns may well dominate. Before round `rounds`.
 
     What to do:
@@ -101,6 +106,8 @@ def single_feature_dominates(
         feature, part = gains.features[0], gains.shares[0]
         told = seen.telling.get(feature, 0.0) if seen is not None else 1.0
         tells = seen is not None and ((told >= alone and part >= used) or min(told, part) >= MOST)
+        same = seen is not None and feature in seen.same_as_label
+        tells = (tells and not _is_easy(seen)) or same
         if part <= share and not tells:
             return None
         perfect = ""
@@ -109,7 +116,9 @@ def single_feature_dominates(
         few = seen is not None and seen.looked_at < FEW
         sure = Severity.WARNING if few else Severity.ERROR
         severity = sure if perfect else Severity.WARNING if tells else Severity.INFO
-        if tells:
+        if same:
+            perfect = "it has the values of the label"
+        elif tells:
             perfect = perfect or f"it alone explains {told:.1%} of the labels"
         return Found.of(
             [one.began, gains],
@@ -128,6 +137,11 @@ def single_feature_dominates(
         )
 
     return judge_each(window, judge)
+
+
+def _is_easy(seen: ColumnsSeen | None) -> bool:
+    """Return whether a second column explains nearly all labels, too."""
+    return seen is not None and len(told := sorted(seen.telling.values())) > 1 and told[-2] >= EASY
 
 
 def _perfect(window: Window, one: Boosted, auc: float, explained: float, logloss: float) -> str:

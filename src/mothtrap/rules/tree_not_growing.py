@@ -27,9 +27,11 @@ LIMITS = {
 }
 """Parameters that prevent splits, with the libraries' defaults."""
 
-MIN_SAMPLE, EXTREME, MIN_HESSIAN_SUM = 40, 1e-4, 2.0
-"""Rows per tree, distance of the first probability from 0 or 1, and sum of the hessians, below
-which usual settings allow no split; chosen by hand."""
+MIN_SAMPLE, EXTREME, MIN_HESSIAN_SUM, LIGHT = 40, 1e-4, 2.0, 0.1
+"""Rows per tree, distance of the first probability from 0 or 1, sum of the hessians, and weight of
+the positive class, below which usual settings allow no split; chosen by hand."""
+AT_END = 3
+"""Rounds without a split that are enough after the end of training; chosen by hand."""
 SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
 
 
@@ -70,7 +72,8 @@ def tree_not_growing(
         If all labels are equal, the message says so.
 
     Stays quiet:
-        Before `rounds` rounds. When the training loss cannot improve further.
+        Before `rounds` rounds, or before the end of a training of at least 3 rounds. When the
+        training loss cannot improve further.
 
     What to do:
         - XGBoost: Lower the requirements for a split: `min_child_weight` and `gamma`.
@@ -93,7 +96,8 @@ def tree_not_growing(
 
     def judge(one: Boosted) -> Found | None:
         grown = one.trees
-        if len(grown) < rounds:
+        over = one.ended is not None and AT_END <= len(grown) == one.rounds
+        if len(grown) < rounds and not over:
             raise NotEnoughData(f"needs the trees of {rounds} rounds")
         first, last = grown[:rounds], grown[-rounds:]
         if sum(tree.leaves <= 1 for tree in first) >= share * len(first):
@@ -123,13 +127,31 @@ def tree_not_growing(
     return judge_each(window, judge)
 
 
-def _fixes(one: Boosted, rows: int) -> tuple[int, ...]:
-    """Return the positions of the fixes for the most likely cause."""
+def _fixes(one: Boosted, rows: int) -> tuple[int | str, ...]:
+    """Return the fixes for the most likely cause, or their positions."""
     if _few_rows(one, rows):
         return (4,)
     if _extreme_start(one):
         return (5,)
+    if _is_light(one):
+        return ("Set `scale_pos_weight` to the number of negatives by the number of positives.",)
+    if raised := _raised(one):
+        return tuple(
+            f"Lower `{name}` from {value:g}; the default is {LIMITS[name]:g}."
+            for name, value in raised.items()
+        )
     return (6, 3) if one.gradients is not None else (0, 1, 2, 3)
+
+
+def _is_light(one: Boosted) -> bool:
+    """Return whether the positive class has nearly no weight."""
+    return 0 < number_of(one.began, "scale_pos_weight") < LIGHT
+
+
+def _raised(one: Boosted) -> dict[str, float]:
+    """Return the parameters above their defaults that prevent splits."""
+    values = {name: number_of(one.began, name) for name in LIMITS}
+    return {name: value for name, value in values.items() if value > LIMITS[name]}
 
 
 def _few_rows(one: Boosted, rows: int) -> str:
@@ -153,11 +175,7 @@ def _limits(one: Boosted, rows: int) -> str:
     seen = one.gradients
     if seen is not None and seen.hessian_sum is not None and 0 < seen.hessian_sum < MIN_HESSIAN_SUM:
         found.append(f"hessians of the custom objective whose sum is {seen.hessian_sum:.2g}")
-    for name, usual in LIMITS.items():
-        try:
-            value = float(one.began.parameters.get(name, "0"))
-        except ValueError:
-            continue
-        if value > usual:
-            found.append(f"{name} {value:g}")
+    if _is_light(one):
+        found.append(f"scale_pos_weight {number_of(one.began, 'scale_pos_weight'):.2g}")
+    found += [f"{name} {value:g}" for name, value in _raised(one).items()]
     return ", ".join(found)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.trees import BoostingBegan, GradientsGiven
+from mothtrap.core.facts.trees import BoostingBegan, GradientsGiven, ScoresSeen
 from mothtrap.core.found import Found
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -15,7 +15,12 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 @rule(
     "TRE914",
     severity="error",
-    needs=[Need(facts=(BoostingBegan, GradientsGiven)), OF_BOOSTED],
+    needs=[
+        *any_of(
+            Need(facts=(BoostingBegan, GradientsGiven)), Need(facts=(BoostingBegan, ScoresSeen))
+        ),
+        OF_BOOSTED,
+    ],
     explains=(
         "loss_diverging",
         "loss_not_decreasing",
@@ -36,6 +41,10 @@ def wrong_objective_gradient(
         0.1, unit="correlation with the labels", source="chosen by hand"
     ),
     share: float = threshold(0.01, unit="of the hessians", source="chosen by hand"),
+    reverse: float = threshold(
+        0.3, unit="correlation of predictions and labels", source="chosen by hand"
+    ),
+    rows: int = threshold(50, unit="rows", source="chosen by hand"),
 ) -> list[Found]:
     """A custom objective returns wrong gradients.
 
@@ -51,17 +60,22 @@ def wrong_objective_gradient(
     Fires:
         Error when gradients and labels correlate by more than `correlation` (the gradients of a
         loss fall as the label grows), when more than `share` of the hessians are not positive, or
-        when any value is not finite.
+        when any value is not finite. In CatBoost, whose objectives get one row at a time: when the
+        model's predictions and the labels of at least `rows` training rows correlate by less than
+        minus `reverse` at the end.
 
     Stays quiet:
         Built-in objectives. Labels that are all the same.
 
     What to do:
-        - Return the derivative of the loss with respect to the prediction, not its negative:
-          prediction minus label for a squared error, `sigmoid(margin) - label` for two classes.
-        - Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
-        - Compute the hessian from probabilities. The library passes margins, so apply the sigmoid
-          first: `p = 1 / (1 + exp(-margin))`. The hessian is `p * (1 - p)`.
+        - XGBoost, LightGBM: Return the derivative of the loss with respect to the prediction, not
+          its negative: prediction minus label for a squared error, `sigmoid(margin) - label` for
+          two classes.
+        - CatBoost: Return the negative derivatives of the loss: `target - approx` and -1 for a
+          squared error, `target - p` and `-p * (1 - p)` for two classes.
+        - XGBoost, LightGBM: Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
+        - XGBoost, LightGBM: Compute the hessian from probabilities: the library passes margins, so
+          call the sigmoid first, `p = 1 / (1 + exp(-margin))`; the hessian is `p * (1 - p)`.
 
     Example:
         def objective(predicted, train): return train.get_label() - predicted, ones
@@ -74,7 +88,7 @@ def wrong_objective_gradient(
     def judge(one: Boosted) -> Found | None:
         seen = one.gradients
         if seen is None:
-            raise NotEnoughData("no gradients were recorded")
+            return _by_predictions(one, reverse, rows)
         if seen.nonfinite:
             value, limit = float(seen.nonfinite), 0.0
             words = f"{seen.nonfinite} gradients or hessians of {seen.rows} rows are not finite"
@@ -93,7 +107,31 @@ def wrong_objective_gradient(
             one.began,
             f"the custom objective is wrong in the first round: {words}",
             evidence={"value": value, "limit": limit, "rows": seen.rows, "fit": one.began.fit},
-            fixes=(1, 2) if seen.hessians_below > share and not seen.nonfinite else (0, 1),
+            fixes=(2, 3) if seen.hessians_below > share and not seen.nonfinite else (0, 2),
         )
 
     return judge_each(window, judge)
+
+
+def _by_predictions(one: Boosted, reverse: float, rows: int) -> Found | None:
+    """Check whether the predictions of training rows fall where their labels rise."""
+    seen = one.scores.get(one.began.train_site)
+    if one.began.objective != "custom" or seen is None or seen.relation is None:
+        raise NotEnoughData("no gradients were recorded")
+    if seen.rows < rows:
+        raise NotEnoughData(f"needs {rows} rows, saw {seen.rows}")
+    if seen.relation >= -reverse:
+        return None
+    return Found.of(
+        one.began,
+        "the custom objective is wrong: the predictions of training rows fall as their labels rise "
+        f"(correlation {seen.relation:.2f}, limit {-reverse:g}), so a derivative has the wrong "
+        "sign",
+        evidence={
+            "value": seen.relation,
+            "limit": -reverse,
+            "rows": seen.rows,
+            "fit": one.began.fit,
+        },
+        fixes=(1,),
+    )

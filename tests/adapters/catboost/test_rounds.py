@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,3 +143,27 @@ def test_the_best_rounds_are_kept_unless_the_script_says_otherwise() -> None:
     assert keeps()
     assert not keeps(use_best_model=False)
     assert not keeps(alone=True)
+
+
+class Squared:
+    """A custom objective, in the library's sign or the opposite one."""
+
+    def __init__(self, sign: int) -> None:
+        self.sign = sign
+
+    def calc_ders_range(self, approxes: Any, targets: Any, weights: Any) -> list[Any]:
+        return [(self.sign * (t - a), -1.0) for a, t in zip(approxes, targets, strict=True)]
+
+
+@pytest.mark.filterwarnings("ignore:Failed to import numba")
+@pytest.mark.parametrize(("sign", "right"), [(1, True), (-1, False)])
+def test_predictions_of_a_custom_objective_are_compared_with_labels(sign: int, right: bool) -> None:
+    def fit() -> catboost.CatBoostClassifier:
+        model = small(iterations=8, loss_function=Squared(sign), eval_metric="AUC")
+        return model.fit(X[:300], Y[:300])
+
+    process, _ = watched(ADAPTER, fit)
+    scores = of(process, ScoresSeen)[-1]
+    assert isinstance(scores, ScoresSeen)
+    assert scores.relation is not None
+    assert (scores.relation > 0.3, scores.relation < -0.3) == (right, not right)

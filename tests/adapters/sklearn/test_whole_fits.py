@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+from sklearn.datasets import load_iris
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
@@ -17,13 +18,14 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.model_selection import KFold, cross_val_score
+from sklearn.model_selection import KFold, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from tests.adapters.boosted import losses, of, watched
+from tests.rules.windows import window
 
 from mothtrap.adapters.sklearn import ADAPTER
 from mothtrap.core.facts.data import RowsShared
@@ -34,6 +36,7 @@ from mothtrap.core.facts.estimators import (
 )
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer, TableSeen, TreesGrown
+from mothtrap.rules.train_eval_overlap import TrainEvalOverlap
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))
@@ -156,3 +159,26 @@ def test_a_fit_that_fails_is_no_fit() -> None:
 
     process, _ = watched(ADAPTER, train)
     assert len(of(process, EstimatorFitted)) <= 1
+
+
+def test_rows_on_a_coarse_grid_are_equal_by_chance() -> None:
+    flowers = load_iris()
+    x = StandardScaler().fit_transform(flowers.data[:, 2:])
+    xt, xv, yt, yv = train_test_split(x, flowers.target, random_state=1, test_size=0.3)
+    model = KNeighborsClassifier()
+    process, _ = watched(ADAPTER, lambda: model.fit(xt, yt).score(xv, yv))
+    [shared] = of(process, RowsShared)
+    assert isinstance(shared, RowsShared)
+    assert shared.shared > 5
+    assert shared.expected_share > 0.1
+    assert TrainEvalOverlap().check(window(shared)) == []
+
+
+def test_parameters_are_numbers() -> None:
+    model = SVC(C=1e-4, gamma="scale")
+    process, _ = watched(ADAPTER, lambda: model.fit(XT, YT).score(XV, YV))
+    [fitted] = of(process, EstimatorFitted)
+    assert isinstance(fitted, EstimatorFitted)
+    assert fitted.parameters["C"] == 1e-4
+    assert "gamma" not in fitted.parameters
+    assert "probability" not in fitted.parameters

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from mothtrap.core.facts.trees import ColumnsSeen, TablesDiffer
 from mothtrap.tracing.boosting import columns
@@ -57,6 +58,39 @@ def test_codes_have_levels_that_matter_in_no_order() -> None:
     assert seen(code.astype(float), RNG.normal(size=ROWS)).codes == ()  # no matter
 
 
+def test_pixels_are_no_codes() -> None:
+    digits = load_digits()
+    for one, other in ((0, 1), (3, 9), (8, 1)):
+        chosen_R = np.isin(digits.target, (one, other))
+        sample = sample_of(digits.data[chosen_R])
+        assert sample is not None
+        label = (digits.target[chosen_R] == one).astype(float)
+        options = {"step": 0, "fit": "", "categorical": (), "classes": True}
+        found = columns.seen(sample, [f"x{n}" for n in range(64)], label, **options)  # type: ignore[arg-type]
+        assert found.codes == ()
+
+
+def test_steps_between_levels_of_few_rows_are_noise() -> None:
+    found = [
+        seen(rng.integers(0, 120, ROWS).astype(float), (rng.random(ROWS) < 0.5).astype(float)).codes
+        for rng in map(np.random.default_rng, range(20))
+    ]
+    assert found == [()] * 20
+
+
+def test_the_label_itself_is_told_from_a_column_that_predicts_it() -> None:
+    classes = RNG.integers(0, 3, ROWS).astype(float)
+    assert seen(10 - classes, classes, classes=True).same_as_label == ("f4",)
+    assert (
+        seen(classes + RNG.normal(scale=1e-3, size=ROWS), classes, classes=True).same_as_label == ()
+    )
+    finer = classes * 10 + RNG.integers(0, 3, ROWS)
+    assert seen(finer, classes, classes=True).same_as_label == ()
+    price = RNG.gamma(2, size=ROWS)
+    assert seen(price * 1.1 + 3, price).same_as_label == ("f4",)
+    assert seen(price + RNG.normal(scale=0.05, size=ROWS), price).same_as_label == ()
+
+
 def test_a_column_of_the_label_tells_it() -> None:
     label = RNG.gamma(2, size=ROWS)
     found = seen(label + RNG.normal(scale=0.02, size=ROWS), label)
@@ -103,3 +137,16 @@ def test_a_column_that_lost_its_variation_is_told() -> None:
     found = differences(train, other)
     assert found is not None
     assert found.constant == ("f4",)
+
+
+def test_a_spread_that_depends_on_a_few_rows_is_no_difference() -> None:
+    def rare(rows: int, value: float) -> np.ndarray:
+        last = np.zeros(rows)
+        last[rows // 2] = value
+        return np.column_stack([RNG.normal(size=(rows, 4)), last])
+
+    assert differences(rare(1200, 1.0), rare(500, 10.0)) is None
+    wide = np.column_stack([RNG.normal(size=(300, 4)), RNG.normal(scale=30, size=300)])
+    found = differences(np.column_stack([PLAIN, RNG.normal(size=ROWS)]), wide)
+    assert found is not None
+    assert found.spread["f4"] == pytest.approx(30, rel=0.2)

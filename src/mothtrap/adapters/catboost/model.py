@@ -140,9 +140,15 @@ class CatModel:
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
         """Return the predictions of the complete model for the user's data."""
         pool = next((pool for pool, name in self._pools if name == site), None)
+        settings = self.settings({})
+        custom = settings.objective == "custom"
+        if custom and site == LEARN:
+            pool = self._train
         if not self.complete or pool is None or pool.is_empty_:
             return None
-        task = self.settings({}).task
+        if custom:
+            return np.asarray(self._model.predict(pool, prediction_type="RawFormulaVal"))
+        task = settings.task
         if task not in ("two_classes", "classes"):
             return np.asarray(self._model.predict(pool))
         found = np.asarray(self._model.predict(pool, prediction_type="Probability"))

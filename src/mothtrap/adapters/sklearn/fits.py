@@ -218,9 +218,18 @@ def fitted(
         exhausted=call == "fit" and 0 < most <= passes and not unbounded,
         judged=0 if output is None else len(output),
         loss_curve=tuple(curve),
+        parameters=parameters(estimator),
         location=fit.location or None,
         **more,
     )
+
+
+def parameters(estimator: Any) -> dict[str, float]:
+    """Return the finite numbers among the parameters of an estimator."""
+    given = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    numbers = {name: value for name, value in given.items() if type(value) in (int, float)}
+    numbers |= {n: float(v) for n, v in given.items() if isinstance(v, np.integer | np.floating)}
+    return {name: float(value) for name, value in numbers.items() if np.isfinite(value)}
 
 
 def _numbers(y: Any) -> Floats | None:

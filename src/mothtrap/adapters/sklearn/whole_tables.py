@@ -62,6 +62,7 @@ def of_fit(
             label_counts=tuple(np.bincount(numbers_R).tolist()) if classes is not None else (),
             label_std=None if classes is not None else float(labels_R.std()),
             task="classes" if classes is not None else "regression",
+            parameters=fits.parameters(estimator),
             location=fit.location or None,
             **about,  # type: ignore[arg-type]
         ),

@@ -144,7 +144,8 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
     pairs of equal columns; `empty` columns have no value. `sentinels` contains the share of the
     rows with the same value far outside all others, and `sentinel_values` that value; `infinite`
     counts infinite values. `telling` contains the three columns that explain the largest share of
-    the label alone, on rows that were not used for the fit. At most 32 of each.
+    the label alone, on rows that were not used for the fit. `same_as_label` are the label itself,
+    perhaps with other names or units. At most 32 of each.
     """
 
     fit: str
@@ -158,20 +159,23 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
     sentinel_values: dict[str, float] = {}
     infinite: dict[str, int] = {}
     telling: dict[str, float] = {}
+    same_as_label: tuple[str, ...] = ()
 
 
 class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
     """Columns of an evaluation table that are distributed differently than in training.
 
     `distance` is the distance of the means in standard deviations of the training data, by column,
-    largest first, at most 32. `order` contains pairs of columns (evaluation, training) with
-    matching distributions, if there are several. `constant` columns vary only in training.
+    largest first, at most 32. `spread` contains the factor by which the spread of some of them
+    differs. `order` contains pairs of columns (evaluation, training) with matching distributions,
+    if there are several. `constant` columns vary only in training.
     """
 
     fit: str
     site: str
     columns: int
     distance: dict[str, float] = {}
+    spread: dict[str, float] = {}
     order: tuple[tuple[str, str], ...] = ()
     constant: tuple[str, ...] = ()
 
@@ -206,7 +210,8 @@ class ScoresSeen(Fact, frozen=True, kw_only=True, tag=True):
     classes. `auc` and `roc` (false and true positive rates) are for two classes. `precision`,
     `recall` and `f1` are by class. `error_edges` bounds bins of labels, and `error_per_bin` is the
     mean absolute error of each. `residuals` counts the differences of label and prediction between
-    `residual_edges`.
+    `residual_edges`. `relation` is the correlation of predictions and labels for a custom
+    objective.
     `last`: the training is over.
     """
 
@@ -226,3 +231,4 @@ class ScoresSeen(Fact, frozen=True, kw_only=True, tag=True):
     error_per_bin: tuple[float, ...] = ()
     residual_edges: tuple[float, ...] = ()
     residuals: tuple[int, ...] = ()
+    relation: float | None = None

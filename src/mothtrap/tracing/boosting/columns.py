@@ -5,6 +5,7 @@ Shape suffixes: R = rows, C = columns, L = levels of a column.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -23,16 +24,29 @@ MIN_ROWS: Final = 100
 BINS: Final = 64
 LEVELS: Final = (6, 1000)
 ROWS_PER_LEVEL: Final = 5
+SAME: Final = 0.99
+"""Share of the labels that a column must explain to be compared with them value by value."""
 CODED: Final = 0.05
 """Minimum share of the label variance that levels must explain to count as codes; by hand."""
 UNORDERED: Final = 0.6
 """Von Neumann's ratio of the levels' means: 1 without an order, near 0 if smooth; by hand."""
+REPLICATED: Final = 0.7
+"""Minimum correlation of the steps between neighboring levels in two halves of the rows, so that
+they are no noise; by hand."""
+ALIKE: Final = 8
+"""Columns of whole numbers with the same range, from which on they are measurements, such as
+pixels; by hand."""
 SENTINEL_SHARE: Final = 0.01
 SENTINELS: Final = frozenset(
     sign * value
     for value in (99, 999, 9999, 99999, 999999, 1e9, 1e10, 2**31 - 1)
     for sign in (1, -1)
 ) | {-1.0, -(2.0**31)}
+LABELS, ROUNDING = 100, 1e-6
+"""Number of distinct labels from which on they are numbers, and the share of their variance that
+rounding explains."""
+RARE: Final = 0.05
+"""Share of rows that differ from most rows, below which a spread depends on a few rows; by hand."""
 MOVED: Final = 3.0
 """Shift of a column's mean, in standard deviations of the training data, that is reported."""
 
@@ -64,19 +78,23 @@ def seen(
     sentinels = {c: found for c in looked_at if (found := _sentinel(kept_RC[:, c])) is not None}
     telling: dict[int, float] = {}
     codes: list[int] = []
+    same: list[int] = []
     if label_R is not None and len(label_R) > sample.rows_R[-1] and len(kept_RC) >= MIN_ROWS:
         given_R = label_R[sample.rows_R]
         known_R = np.isfinite(given_R)
         if known_R.sum() >= MIN_ROWS and np.ptp(given_R[known_R]) > 0:
             told_R, rows_RC = given_R[known_R], kept_RC[known_R]
             telling = {c: _explained(rows_RC[:, c], told_R, classes) for c in looked_at}
+            same = [c for c in looked_at if telling[c] > SAME and _is_label(rows_RC[:, c], told_R)]
             ordered = not classes or len(np.unique(told_R)) == 2  # numbers of classes have no mean
+            alike = _alike(rows_RC) if ordered else set()
             codes = [
                 c
                 for c in looked_at
                 if ordered
                 and c not in categorical
                 and c not in sample.identifiers
+                and c not in alike
                 and _are_codes(rows_RC[:, c], told_R)
             ]
     most = sorted(telling, key=lambda c: -telling[c])[:3]
@@ -96,6 +114,7 @@ def seen(
         sentinel_values={names[c]: value for c, (value, _) in [*sentinels.items()][:SHOWN]},
         infinite={names[int(c)]: int(infinite_C[c]) for c in np.flatnonzero(infinite_C)[:SHOWN]},
         telling={names[c]: telling[c] for c in most},
+        same_as_label=_named(names, same),
     )
 
 
@@ -115,10 +134,12 @@ def differences(
         distance_C = np.abs(there_C - mean_C) / std_C
         stretched_C = np.abs(np.log(spread_C / std_C)) > np.log(10)
     varies_C = train.spread_C & (std_C > 0)
+    stretched_C &= np.minimum(_usual_share(train), _usual_share(other)) > RARE
     apart_C = np.where(varies_C & np.isfinite(distance_C), distance_C, 0.0)
     apart_C[list(train.identifiers)] = 0.0
     moved = np.flatnonzero((apart_C > MOVED) | (stretched_C & varies_C & other.spread_C))
     order = _order(mean_C, std_C, there_C, spread_C, varies_C, train.identifiers)
+    factor_C = np.exp(np.abs(np.log(np.maximum(spread_C, 1e-300) / np.maximum(std_C, 1e-300))))
     fixed = np.flatnonzero(train.spread_C & ~other.spread_C & (_minor_share(train) > 0.1))
     if not len(moved) and not order and not len(fixed):
         return None
@@ -129,6 +150,7 @@ def differences(
         site=site,
         columns=len(mean_C),
         distance={names[c]: float(apart_C[c]) for c in largest},
+        spread={names[c]: float(factor_C[c]) for c in largest if stretched_C[c]},
         order=tuple((names[a], names[b]) for a, b in order[:SHOWN]),
         constant=_named(names, fixed),
     )
@@ -168,6 +190,14 @@ def _moments(kept_RC: npt.NDArray[np.float32]) -> tuple[Floats, Floats]:
     std_C = np.sqrt(np.nansum((values_RC - mean_C) ** 2, axis=0) / count_C)
     std_C[np.isfinite(values_RC).sum(axis=0) == 0] = np.nan
     return mean_C, std_C
+
+
+def _usual_share(sample: Sample) -> Floats:
+    """Return, by column, the share of rows without the most frequent value."""
+    kept_RC = np.sort(sample.kept_RC, axis=0)
+    middle_C = kept_RC[len(kept_RC) // 2]  # the most frequent value, if most rows have it
+    share_C: Floats = (sample.kept_RC != middle_C).mean(axis=0)
+    return share_C
 
 
 def _minor_share(sample: Sample) -> Floats:
@@ -282,7 +312,7 @@ def _are_codes(values_R: Floats, label_R: Floats) -> bool:
     explained = 1 - within * (rows - 1) / (rows - len(levels_L))
     if explained < CODED:
         return False
-    return _ratio(mean_L, count_L) > UNORDERED
+    return _ratio(mean_L, count_L) > UNORDERED and _replicates(index_R, label_R)
 
 
 def _ratio(mean_L: Floats, count_L: npt.NDArray[np.intp]) -> float:
@@ -291,3 +321,43 @@ def _ratio(mean_L: Floats, count_L: npt.NDArray[np.intp]) -> float:
     if len(mean_L) < LEVELS[0]:
         return 0.0
     return float((np.diff(mean_L) ** 2).mean() / (2 * max(mean_L.var(), 1e-300)))
+
+
+def _replicates(index_R: npt.NDArray[np.intp], label_R: Floats) -> bool:
+    """Return whether two halves of the rows show the same steps between neighboring levels."""
+    levels = int(index_R.max()) + 1
+    counts, sums = [], []
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        counts.append(np.bincount(index_R[half], minlength=levels))
+        sums.append(np.bincount(index_R[half], weights=label_R[half], minlength=levels))
+    known_L = np.minimum(*counts) > ROWS_PER_LEVEL // 2
+    if known_L.sum() < LEVELS[0]:
+        return False
+    one, other = (
+        np.diff(total_L[known_L] / count_L[known_L])
+        for total_L, count_L in zip(sums, counts, strict=True)
+    )
+    return bool(np.ptp(one) and np.ptp(other)) and correlation(one, other) > REPLICATED
+
+
+def _alike(rows_RC: Floats) -> set[int]:
+    """Return columns of whole numbers from the same value on as many with equal ranges."""
+    with np.errstate(invalid="ignore"):
+        whole = np.flatnonzero((rows_RC == np.round(rows_RC)).all(axis=0))
+    ranges = {int(c): (float(rows_RC[:, c].min()), float(rows_RC[:, c].max())) for c in whole}
+    often = [one for one, count in Counter(ranges.values()).items() if count >= ALIKE]
+    return {
+        c for c, (low, high) in ranges.items() if any(low == a and high <= b > a for a, b in often)
+    }
+
+
+def _is_label(values_R: Floats, label_R: Floats) -> bool:
+    """Return whether a column is the label itself, perhaps with other names or units."""
+    if not np.isfinite(values_R).all():
+        return False
+    levels, labels = np.unique(values_R), np.unique(label_R)
+    if len(levels) != len(labels):
+        return False
+    if len(labels) > LABELS:
+        return 1 - correlation(values_R, label_R) ** 2 < ROUNDING
+    return len(np.unique(np.stack([values_R, label_R]), axis=1).T) == len(labels)

@@ -224,7 +224,7 @@ class Rounds:
         train, evals = model.tables()
         sites, fit.train_site = list(latest), self._train_site(model, train, evals, latest)
         metrics = tuple(dict.fromkeys(name for of in latest.values() for name in of))
-        fit.loss = loss_among(metrics)
+        fit.loss = loss_among(metrics, settings.objective)
         fit.series = f"{fit.label} {fit.loss}"
         on = settings.stops_on
         self._job.fact(

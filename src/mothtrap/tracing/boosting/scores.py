@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.facts.trees import ScoresSeen
+from mothtrap.statistics.products import correlation
 
 Floats = npt.NDArray[np.float64]
 MAX_CLASSES: Final = 20
@@ -53,6 +54,8 @@ def scores(
         found = _of_classes(predicted, label_R, task)
     elif task in ("regression", "counts") and predicted.ndim == 1:
         found = _of_numbers(predicted, label_R)
+    elif not task and predicted.ndim == 1 and np.ptp(predicted) > 0 and np.ptp(label_R) > 0:
+        found = {"relation": correlation(predicted, label_R)}
     if not found:
         return None
     return ScoresSeen(

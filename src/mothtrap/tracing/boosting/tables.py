@@ -15,8 +15,9 @@ from mothtrap.tracing.boosting.samples import Sample, Samples
 MAX_CLASSES: Final = 1000
 MAX_VALUES: Final = 20
 SHOWN: Final = 32
-FRACTIONS: Final = 0.3
-"""Minimum share of rows with a fraction, and with a distinct value, in a continuous column."""
+FRACTIONS, DISTINCT = 0.3, 0.9
+"""Minimum share of rows with a fraction, and of distinct rows with a distinct value, in a
+continuous column."""
 
 
 def same(samples: Samples, one: Table, other: Table) -> bool:
@@ -115,10 +116,10 @@ def shared(
 
 def _is_fine(sample: Sample) -> bool:
     """Return whether a column has so many values that rows are not equal by chance."""
-    rows = len(sample.kept_RC)
+    rows = len(np.unique(sample.kept_RC, axis=0))
     fractions = (sample.kept_RC != np.round(sample.kept_RC)).mean(axis=0) > FRACTIONS
     fine = (len(np.unique(sample.kept_RC[:, c])) for c in np.flatnonzero(fractions))
-    return any(count > FRACTIONS * rows for count in fine)
+    return any(count > DISTINCT * rows for count in fine)
 
 
 def _missing(sample: Sample | None) -> float | None:
