@@ -170,8 +170,8 @@ class LabelsUnrelated(Rule):
                     step=one.step,
                     message=(
                         f"the predictions of {one.estimator} for {one.rows} evaluation rows "
-                        f"{self._relation(one)}: {_name(one)} is {one.relation:.2g} (limit "
-                        f"{self.noise * one.chance:.2g})"
+                        f"{self._relation(one)}: {_name(one)} is {one.relation:.2g} (chance: up to "
+                        f"±{self.noise * one.chance:.2g})"
                     ),
                     evidence={
                         "value": one.relation,

@@ -103,7 +103,7 @@ class ScheduleAtWrongPace(Rule):
             step=one.step,
             message=(
                 f"the warm-up of {one.trainer} takes {one.warm_up} steps, but training has "
-                f"only {one.total_steps}: the learning rate reaches only "
+                f"{one.total_steps}: the learning rate reaches only "
                 f"{one.total_steps / one.warm_up:.2%} of its maximum"
             ),
             evidence={"warm_up": one.warm_up, "steps": one.total_steps},
