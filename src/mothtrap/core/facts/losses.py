@@ -279,12 +279,12 @@ class MarginLoss(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class AgreeingLosses(Fact, frozen=True, kw_only=True, tag=True):
-    """Two binary losses of the same outputs do not oppose each other, although they should.
+    """Two losses of the same outputs do not oppose each other, although they should.
 
-    They are trained by two optimizers in one step, and each has one label for all outputs, as in a
-    GAN. In `looks` inspected steps, both labels were `label`; or, if `unused`, they were opposite,
-    and only one of the losses was differentiated. `location` and `other` are the lines of the
-    losses.
+    They are trained by two optimizers, and each has one label for all outputs, as in a GAN. In
+    `looks` inspected steps, both labels were `label`; or, if `unused`, they were opposite, and only
+    one of the losses was differentiated. Without labels, 1 means that a loss raises the outputs.
+    `location` and `other` are the lines of the losses, the generator's first if it is known.
     """
 
     label: int
@@ -357,4 +357,20 @@ class OneSidedPairs(Fact, frozen=True, kw_only=True, tag=True):
     looks: int
     terms: int
     together: bool
+    location: str | None = None
+
+
+class NoisePrediction(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss compares predictions with standard normal noise, as in a diffusion model.
+
+    `values` is the number of compared targets in `looks` inspected backward passes of a line.
+    `correlation` is that of the noise with the data that the network got; None if unknown.
+    `constant_condition`: everything else that the network got, such as the timestep, was the same
+    for all rows of all these passes. `location` is the line of the loss.
+    """
+
+    looks: int
+    values: int
+    correlation: float | None = None
+    constant_condition: bool = False
     location: str | None = None
