@@ -335,11 +335,12 @@ class UnreadEnds(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
-    """A variational autoencoder multiplies noise by a wrong factor.
+    """A variational autoencoder multiplies noise by a wrong factor, or has no divergence.
 
     The divergence in the loss contains a log variance. In each of `looks` inspected backward passes
     of a line, the noise of the code was multiplied by `factor`: `variance` or `log variance`,
-    instead of the standard deviation. `location` is the line of the loss.
+    instead of the standard deviation. `factor` is empty if nothing in the only loss of the job
+    depends on the scale of the noise except the noise. `location` is the line of the loss.
     """
 
     looks: int

@@ -179,3 +179,18 @@ def test_labels_that_vary_are_no_game() -> None:
         game.train_generator(probability(game.judge(game.make()), real))
 
     assert agreements(step, 20) == []
+
+
+@pytest.mark.parametrize(("goal", "facts"), [(False, 1), (True, 0)])
+def test_examples_may_be_described_by_numbers(goal: bool, facts: int) -> None:
+    def described(data: Tensor) -> Tensor:
+        return torch.cat([data.mean(1, keepdim=True), data[:, :5].pow(2)], 1)
+
+    def step(game: Game) -> None:
+        game.of_judge.zero_grad()
+        probability(game.judge(described(torch.randn(8, 6))), True).backward()
+        probability(game.judge(described(game.make().detach())), False).backward()
+        game.of_judge.step()
+        game.train_generator(probability(game.judge(described(game.make())), goal))
+
+    assert len(agreements(step)) == facts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -39,6 +39,8 @@ MAX_MADE, COMPARED = 32, 16
 SPREAD, CLOSE = 0.5, 0.25
 """Range of labels that count as one label, and the difference of equal labels. Chosen by hand:
 labels may be smoothed, or have noise."""
+FAKE = 0.5
+"""Label below which a network that ran just before a loss has probably made its examples."""
 MAX_HEAD = 64
 """Maximum number of operations between an output and the parameters of its layer."""
 _MONOTONE = frozenset(
@@ -51,7 +53,7 @@ class _Made(NamedTuple):
     """An output of a network: its address and first values."""
 
     place: int
-    count: int
+    size: int
     values: tuple[float, ...]
 
 
@@ -59,7 +61,8 @@ class _Score(NamedTuple):
     """A term of a loss that asks for a label of all outputs of a network.
 
     `head` is the identity of a parameter of the last layer, `reached` contains those of all
-    parameters. `generated`: the network got the output of another network, without its graph.
+    parameters. `generated`: the network got the output of another network, without its graph; or it
+    is the only network in a loss before which another player's network ran.
     """
 
     label: float
@@ -71,12 +74,26 @@ class _Score(NamedTuple):
 
 @dataclass(slots=True)
 class _Judge:
-    """A discriminator: the label that it learns for generated examples, and what followed."""
+    """A discriminator: the label that it learns for generated examples, and what followed.
 
-    label: float
+    `label` is None until it is known. `every` contains the labels of all its losses.
+    """
+
     place: str | None
+    label: float | None = None
+    every: list[float] = field(default_factory=list)
     agree: int = 0
     unclear: bool = False
+
+    def known_label(self) -> float | None:
+        """Return the label for generated examples; None if unknown.
+
+        A discriminator that learns the same label for all examples also learns it for these.
+        """
+        if self.label is not None:
+            return self.label
+        same = max(self.every, default=0) - min(self.every, default=0) <= CLOSE
+        return self.every[0] if same and len(self.every) >= 2 * ENOUGH else None
 
 
 class OpponentObserver:
@@ -105,9 +122,14 @@ class OpponentObserver:
         if loss.root.grad_fn is None:
             return
         self._looks += 1
-        self._made.extend(_outputs_of_roots(self._forwards))
+        made = list(_outputs_of_roots(self._forwards))
+        self._made.extend(one for one, _ in made)
         with torch.no_grad():
-            self._waiting += self._scores(loss.root.grad_fn, loss.place)
+            scores = list(self._scores(loss.root.grad_fn, loss.place))
+        if len(scores) == 1 and scores[0].label < FAKE:
+            after = any(self._is_other(owner, scores[0]) for _, owner in made)
+            scores[0] = scores[0]._replace(generated=scores[0].generated or after)
+        self._waiting += scores
 
     def stepping(self, optimizer: Optimizer) -> None:
         """Record which optimizer uses the gradients of the latest losses."""
@@ -134,6 +156,10 @@ class OpponentObserver:
     def _was_made(self, values: torch.Tensor) -> bool:
         return values.numel() > 0 and _identity(values) in self._made
 
+    def _is_other(self, owner: int, score: _Score) -> bool:
+        """Return whether a parameter belongs to another player than the judge of a score."""
+        return any(owner in own and score.head not in own for own in self._players.values())
+
     def _resolve(self) -> None:
         """Process the losses whose gradients one optimizer has used."""
         waiting, self._waiting = self._waiting, []
@@ -143,22 +169,28 @@ class OpponentObserver:
             return
         for score in waiting:
             if score.head in own:
-                if score.generated or not score.reached <= own:
-                    self._judged(score)
+                generated = score.generated or not score.reached <= own
+                self._judged(score, generated)
             elif not score.reached.isdisjoint(own):
                 self._made_to_pass(score)
 
-    def _judged(self, score: _Score) -> None:
-        """Process a loss of a discriminator on generated examples."""
-        judge = self._judges.setdefault(score.head, _Judge(score.label, score.place))
-        judge.unclear = judge.unclear or abs(judge.label - score.label) > CLOSE
+    def _judged(self, score: _Score, generated: bool) -> None:
+        """Process a loss of a discriminator."""
+        judge = self._judges.setdefault(score.head, _Judge(score.place))
+        if len(judge.every) < MAX_LOOKS:
+            judge.every.append(score.label)
+        if generated:
+            judge.place = score.place
+            judge.label = score.label if judge.label is None else judge.label
+            judge.unclear = judge.unclear or abs(judge.label - score.label) > CLOSE
 
     def _made_to_pass(self, score: _Score) -> None:
         """Process a loss that trains a generator through its discriminator."""
         judge = self._judges.get(score.head)
-        if judge is None or judge.unclear:
+        label = judge.known_label() if judge is not None else None
+        if judge is None or judge.unclear or label is None:
             return
-        judge.unclear = abs(judge.label - score.label) > CLOSE
+        judge.unclear = abs(label - score.label) > CLOSE
         judge.agree += 1
         if judge.unclear or judge.agree != ENOUGH:
             return
@@ -174,14 +206,18 @@ class OpponentObserver:
         )
 
 
-def _outputs_of_roots(forwards: ForwardsSeen) -> Iterator[_Made]:
-    """Yield the outputs of the latest forward passes of whole networks."""
+def _outputs_of_roots(forwards: ForwardsSeen) -> Iterator[tuple[_Made, int]]:
+    """Yield the outputs of the latest forward passes of whole networks.
+
+    Each comes with the identity of a parameter of its network, or 0.
+    """
     latest = None
     for owner, tensor in forwards.retained:
         if owner is None and latest is not None:
             yield latest
-        fits = owner is not None and tensor is not None and is_plain(tensor) and tensor.numel() > 0
-        latest = _identity(tensor) if fits and tensor is not None else None
+        latest = None
+        if owner is not None and tensor is not None and is_plain(tensor) and tensor.numel():
+            latest = _identity(tensor), id(next(owner.parameters(), None))
     if latest is not None:
         yield latest
 
