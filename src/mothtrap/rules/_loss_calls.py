@@ -61,6 +61,15 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
     return found
 
 
+def is_contrastive(call: LossCall) -> bool:
+    """Return whether a loss has one class for each row, or for each other row, of the batch."""
+    shape = call.prediction_shape or ()
+    if call.operation not in CLASS_LOSSES or len(shape) != 2 or shape[0] <= 2:
+        return False
+    rows, classes = shape
+    return classes in (rows, rows - 1)
+
+
 def targets_move(window: Window) -> bool:
     """Return whether the model learns from its own output.
 

@@ -312,13 +312,16 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     In `zero` of `looks` inspected backward passes of a line, all of them were multiplied by 0. In
     `unweighted` of them they were not multiplied by anything, although the policy had drawn the
     actions itself. In `added` of them all products had a plus sign in the loss, although the script
-    maximizes the rewards of an environment. `location` is the line of the loss.
+    maximizes the rewards of an environment. `by_value`: instead of products, the loss has the value
+    that another optimizer's network predicts for the policy's actions. `location` is the line of
+    the loss.
     """
 
     looks: int
     zero: int = 0
     unweighted: int = 0
     added: int = 0
+    by_value: bool = False
     location: str | None = None
 
 

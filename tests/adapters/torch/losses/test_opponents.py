@@ -8,7 +8,8 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import AgreeingLosses
+from mothtrap.adapters.torch.losses import opponents
+from mothtrap.core.facts.losses import AgreeingLosses, PolicyLoss
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, bool], Tensor]
@@ -194,3 +195,50 @@ def test_examples_may_be_described_by_numbers(goal: bool, facts: int) -> None:
         game.train_generator(probability(game.judge(described(game.make())), goal))
 
     assert len(agreements(step)) == facts
+
+
+class Control:
+    """A policy and the value of its actions, each with an optimizer, as in DDPG."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.policy = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2), nn.Tanh())
+        self.value = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
+        self.of_policy = torch.optim.Adam(self.policy.parameters(), lr=1e-3)
+        self.of_value = torch.optim.Adam(self.value.parameters(), lr=1e-3)
+
+    def q(self, state: Tensor, action: Tensor) -> Tensor:
+        return self.value(torch.cat([state, action], 1))  # type: ignore[no-any-return]
+
+    def learn_values(self, error: Callable[[Tensor, Tensor], Tensor]) -> None:
+        state, action = torch.randn(8, 3), torch.rand(8, 2)
+        self.of_value.zero_grad()
+        error(self.q(state, action), torch.randn(8, 1)).backward()
+        self.of_value.step()
+
+    def improve(self, sign: float) -> None:
+        state = torch.randn(8, 3)
+        value = self.q(state, self.policy(state))
+        loss = value.mean() if sign > 0 else -value.mean()
+        self.of_policy.zero_grad()
+        loss.backward()
+        self.of_policy.step()
+
+
+@pytest.mark.parametrize("error", [functional.mse_loss, functional.smooth_l1_loss])
+@pytest.mark.parametrize(("sign", "rewards", "facts"), [(1, True, 1), (-1, True, 0), (1, False, 0)])
+def test_a_policy_that_lowers_its_value_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+    error: Callable[[Tensor, Tensor], Tensor],
+    sign: float,
+    rewards: bool,
+    facts: int,
+) -> None:
+    monkeypatch.setattr(opponents, "maximizes_rewards", lambda files, _: rewards and bool(files))
+    with watched() as seen:
+        control = Control()
+        for _ in range(20):
+            control.learn_values(error)
+            control.improve(sign)
+    found = [one for one in seen.observed(PolicyLoss) if isinstance(one, PolicyLoss)]
+    assert [(one.by_value, one.added, one.looks) for one in found] == [(True, 8, 8)] * facts

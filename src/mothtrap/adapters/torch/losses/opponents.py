@@ -1,7 +1,10 @@
-"""Losses of a generator and its discriminator: both should not ask for the same answer.
+"""Losses that train a network through another player's: generators, and policies.
+
+A generator and its discriminator should not ask for the same answer.
 
 The generated examples are recognized because the discriminator gets the output of another network,
 with or without its graph. The label of a loss is its target or, without one, the sign of the score.
+A policy that is trained through a value network should raise its value.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.entering_data import entering_data
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.core.facts.losses import AgreeingLosses
+from mothtrap.core.facts.losses import AgreeingLosses, PolicyLoss
+from mothtrap.tracing.source import mentions
+from mothtrap.tracing.source.environments import maximizes_rewards, running_files
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -60,12 +65,13 @@ class _Made(NamedTuple):
 class _Score(NamedTuple):
     """A term of a loss that asks for a label of all outputs of a network.
 
+    `label` is None for a squared error with several targets.
     `head` is the identity of a parameter of the last layer, `reached` contains those of all
     parameters. `generated`: the network got the output of another network, without its graph; or it
     is the only network in a loss before which another player's network ran.
     """
 
-    label: float
+    label: float | None
     head: int
     reached: frozenset[int]
     generated: bool
@@ -76,7 +82,9 @@ class _Score(NamedTuple):
 class _Judge:
     """A discriminator: the label that it learns for generated examples, and what followed.
 
-    `label` is None until it is known. `every` contains the labels of all its losses.
+    `label` is None until it is known. `every` contains the labels of all its losses. `errors` is
+    the number of squared errors by which it learned values; `lowered` is the number of losses that
+    lowered its output for another player, and `raised` of those that raised it.
     """
 
     place: str | None
@@ -84,6 +92,9 @@ class _Judge:
     every: list[float] = field(default_factory=list)
     agree: int = 0
     unclear: bool = False
+    errors: int = 0
+    lowered: int = 0
+    raised: int = 0
 
     def known_label(self) -> float | None:
         """Return the label for generated examples; None if unknown.
@@ -126,7 +137,7 @@ class OpponentObserver:
         self._made.extend(one for one, _ in made)
         with torch.no_grad():
             scores = list(self._scores(loss.root.grad_fn, loss.place))
-        if len(scores) == 1 and scores[0].label < FAKE:
+        if len(scores) == 1 and (scores[0].label or 0) < FAKE:
             after = any(self._is_other(owner, scores[0]) for _, owner in made)
             scores[0] = scores[0]._replace(generated=scores[0].generated or after)
         self._waiting += scores
@@ -177,6 +188,9 @@ class OpponentObserver:
     def _judged(self, score: _Score, generated: bool) -> None:
         """Process a loss of a discriminator."""
         judge = self._judges.setdefault(score.head, _Judge(score.place))
+        if score.label is None:
+            judge.errors += 1
+            return
         if len(judge.every) < MAX_LOOKS:
             judge.every.append(score.label)
         if generated:
@@ -187,8 +201,13 @@ class OpponentObserver:
     def _made_to_pass(self, score: _Score) -> None:
         """Process a loss that trains a generator through its discriminator."""
         judge = self._judges.get(score.head)
-        label = judge.known_label() if judge is not None else None
-        if judge is None or judge.unclear or label is None:
+        if judge is None or score.label is None:
+            return
+        if judge.errors >= ENOUGH and not judge.every:
+            self._valued(judge, score)
+            return
+        label = judge.known_label()
+        if judge.unclear or label is None:
             return
         judge.unclear = abs(label - score.label) > CLOSE
         judge.agree += 1
@@ -204,6 +223,24 @@ class OpponentObserver:
                 other=judge.place,
             )
         )
+
+    def _valued(self, judge: _Judge, score: _Score) -> None:
+        """Process a loss that trains a policy through the values that a network predicts."""
+        judge.raised += score.label == 1
+        judge.lowered += score.label == 0
+        if judge.raised or judge.lowered != ENOUGH:
+            return
+        self._looks = MAX_LOOKS
+        if maximizes_rewards(running_files(), mentions.loaded_files()):
+            self._job.recorder.notes.observe(
+                PolicyLoss(
+                    step=self._job.grouper.step,
+                    looks=judge.lowered,
+                    added=judge.lowered,
+                    by_value=True,
+                    location=score.place,
+                )
+            )
 
 
 def _outputs_of_roots(forwards: ForwardsSeen) -> Iterator[tuple[_Made, int]]:
@@ -227,12 +264,15 @@ def _identity(tensor: torch.Tensor) -> _Made:
     return _Made(tensor.data_ptr(), tensor.numel(), tuple(first))
 
 
-def _labels(root: Node, *, checkpointed: bool) -> Iterator[tuple[Node, float]]:
-    """Yield the outputs of networks in a loss, each with the one label that the loss asks for."""
+def _labels(root: Node, *, checkpointed: bool) -> Iterator[tuple[Node, float | None]]:
+    """Yield the outputs of networks in a loss, each with the one label that the loss asks for.
+
+    The label is None for a squared error with several targets.
+    """
     terms = graph.loss_terms(root)
     for term in terms:
         label = _label(term, checkpointed=checkpointed)
-        if label is not None and term.source is not None:
+        if term.source is not None and (label is not None or term.operation == "elementwise"):
             yield term.source, label
     if not terms:
         for node, negated in _scored(root):
