@@ -70,6 +70,16 @@ def is_contrastive(call: LossCall) -> bool:
     return classes in (rows, rows - 1)
 
 
+def have_partners(calls: Sequence[LossCall]) -> bool:
+    """Return whether each row of a batch has to find its partner among the other rows.
+
+    The labels of a batch are then all different, or all the same.
+    """
+    counts = [call.label_counts or () for call in calls]
+    singles = all(max(of, default=2) == 1 or sum(map(bool, of)) == 1 for of in counts)
+    return bool(calls) and all(map(is_contrastive, calls)) and singles
+
+
 def targets_move(window: Window) -> bool:
     """Return whether the model learns from its own output.
 

@@ -15,7 +15,7 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
-from mothtrap.rules._loss_calls import class_calls, is_contrastive
+from mothtrap.rules._loss_calls import class_calls, have_partners
 from mothtrap.rules._losses import Judgment, finite_part, judge_series
 
 TEMPERATURE = (
@@ -122,6 +122,6 @@ class WrongInitialLoss(Rule):
                 "limit": limit,
                 "classes": calls[0].classes,
             },
-            fixes=TEMPERATURE if all(map(is_contrastive, calls)) else None,
-            why=TOO_COLD if all(map(is_contrastive, calls)) else None,
+            fixes=TEMPERATURE if have_partners(calls) else None,
+            why=TOO_COLD if have_partners(calls) else None,
         )

@@ -313,8 +313,9 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     `unweighted` of them they were not multiplied by anything, although the policy had drawn the
     actions itself. In `added` of them all products had a plus sign in the loss, although the script
     maximizes the rewards of an environment. `by_value`: instead of products, the loss has the value
-    that another optimizer's network predicts for the policy's actions. `location` is the line of
-    the loss.
+    that another optimizer's network predicts for the policy's actions. `constant`: the weight, if
+    it was the same number for all log probabilities of all passes. `location` is the line of the
+    loss.
     """
 
     looks: int
@@ -322,6 +323,7 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     unweighted: int = 0
     added: int = 0
     by_value: bool = False
+    constant: float | None = None
     location: str | None = None
 
 
