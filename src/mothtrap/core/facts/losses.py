@@ -160,11 +160,13 @@ class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
     """Shares of the most frequent integers in an integer input of a model.
 
     `shares` contains the share of each value, most frequent first; `count` elements were inspected.
+    `packed`: the model packs sequences, so its recurrent layers skip padding.
     """
 
     argument: str
     count: int
     shares: dict[int, float]
+    packed: bool = False
 
 
 class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
