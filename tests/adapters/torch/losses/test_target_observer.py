@@ -314,3 +314,17 @@ def test_packed_sequences_are_told(packs: bool) -> None:
         optimizer.step()
     found = [one for one in seen.observed(TokenShares) if isinstance(one, TokenShares)]
     assert [one.packed for one in found] == [packs]
+
+
+@pytest.mark.parametrize(("ignored", "known"), [(2, 2), (-100, None), (7, None)])
+def test_an_ignored_class_is_told(ignored: int, known: int | None) -> None:
+    model = classifier()
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        out = model(torch.randn(9, 6))
+        labels = torch.arange(9) % out.shape[1]
+        functional.cross_entropy(out, labels, ignore_index=ignored).backward()
+        optimizer.step()
+    [call] = [one for one in seen.observed(LossCall) if isinstance(one, LossCall)]
+    assert call.targets is not None
+    assert call.targets.ignored_class == known
