@@ -82,6 +82,8 @@ PLANTED = (
     exactly("aliased_copy", "STR728", 0, severity="warning"),
     exactly("freeze_without_effect", "OPT621", 0, layer="0.weight", severity="warning"),
     exactly("wrong_code_noise", "LOS426", 0, severity="warning"),
+    near("averaged_norms_initial", "STR731", 100, severity="warning"),
+    exactly("blind_denoiser", "LOS427", 0, severity="warning"),
     near("mixed_channels", "DAT531", 0, layer="Sequential", severity="warning"),
     near("positions_over_batch", "STR729", 0, layer="positions", severity="warning"),
     near("equal_states", "DAT520", 0, severity="info"),

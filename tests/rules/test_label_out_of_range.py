@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, window
@@ -89,6 +90,32 @@ def test_nothing_but_ignored_labels_is_an_error_of_a_mean() -> None:
     [finding] = check(call(ignored_share=0.9), call(8, ignored_share=1.0))
     assert (finding.severity, finding.step) == (Severity.ERROR, 8)
     assert check(call(ignored_share=1.0, reduction="sum", counts=(3, 1))) == []
+
+
+def ignoring(step: int, **more: object) -> LossCall:
+    one = call(step, ignored_share=0.3, ignored_class=1)
+    return msgspec.structs.replace(one, **{"prediction_shape": (64, 2), **more})
+
+
+def test_a_class_that_is_ignored_is_a_warning() -> None:
+    [finding] = check(*map(ignoring, (0, 8, 16)))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert "ignores label 1, which is a class of the model" in finding.message
+    assert "30% of 192 sampled labels" in finding.message
+    assert finding.fixes[0].startswith("Remove `ignore_index`")
+    assert check(*map(ignoring, (0, 8))) == []
+
+
+@pytest.mark.parametrize(
+    "more", [{"prediction_shape": (64, 2, 8, 8)}, {"model_inputs": ("int64",)}]
+)
+def test_pixels_and_tokens_may_be_ignored(more: dict[str, object]) -> None:
+    assert check(*(ignoring(step, **more) for step in (0, 8, 16))) == []
+
+
+def test_a_class_that_does_not_occur_is_not_ignored() -> None:
+    none = [call(step, ignored_share=0.0, ignored_class=1) for step in (0, 8, 16)]
+    assert check(*(msgspec.structs.replace(one, prediction_shape=(64, 2)) for one in none)) == []
 
 
 def test_does_not_apply_without_labels() -> None:

@@ -27,6 +27,13 @@ def test_gains_that_are_added_are_a_warning() -> None:
     assert finding.fixes[0].startswith("Subtract the term")
 
 
+def test_a_value_that_is_added_is_a_warning() -> None:
+    seen = PolicyLoss(step=12, looks=8, added=8, by_value=True, location="ddpg.py:9")
+    [finding] = policy_minimizes_rewards().check(window(seen, ADAM, steps=20))
+    assert "makes the policy choose the worst actions" in finding.message
+    assert finding.fixes[0].startswith("Subtract the value")
+
+
 @pytest.mark.parametrize(("looks", "added"), [(5, 0), (5, 4), (3, 3)])
 def test_stays_quiet(looks: int, added: int) -> None:
     assert check(looks=looks, added=added) == []

@@ -27,6 +27,14 @@ def test_log_probabilities_without_a_factor_are_a_note() -> None:
     assert "log_prob * returns" in finding.fixes[0]
 
 
+def test_one_number_for_all_actions_is_a_warning() -> None:
+    seen = PolicyLoss(step=12, looks=5, constant=1.0, location="a.py:3")
+    [finding] = policy_without_returns().check(window(seen, steps=99))
+    assert finding.severity == Severity.WARNING
+    assert "multiplied by the same number, 1, in 5 of 5 backward passes" in finding.message
+    assert "reversed(range(n))" in finding.fixes[0]
+
+
 @pytest.mark.parametrize("seen", [{}, {"zero": 9}, {"unweighted": 9}, {"looks": 5, "zero": 5}])
 def test_stays_quiet(seen: dict[str, int]) -> None:
     assert check(**seen) == []

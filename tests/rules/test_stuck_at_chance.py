@@ -53,6 +53,20 @@ def test_only_warns_when_predictions_vary_or_were_not_seen(spread: float | None)
     assert finding.severity is Severity.WARNING
 
 
+@pytest.mark.parametrize("counts", [(1,) * 10, (10, *[0] * 9)])
+def test_rows_that_do_not_find_their_partners_are_a_warning(counts: tuple[int, ...]) -> None:
+    square = [msgspec.structs.replace(call, prediction_shape=(10, 10)) for call in calls(counts)]
+    [finding] = check(CHANCE, square)
+    assert finding.severity is Severity.WARNING
+    assert finding.fixes[0].startswith("Check that both views of a row come from the same example")
+
+
+def test_a_batch_with_as_many_rows_as_classes_has_no_partners() -> None:
+    square = [msgspec.structs.replace(call, prediction_shape=(10, 10)) for call in calls()]
+    [finding] = check(CHANCE, square)
+    assert finding.fixes[0].startswith("Look at some rows")
+
+
 LONG = math.log(10) + noise(500, scale=0.03)
 
 

@@ -38,6 +38,16 @@ def test_of_whole_sequences_it_is_a_note() -> None:
     assert check(tokens(PADDED), whole, each)[0].severity is Severity.WARNING
 
 
+def test_padding_that_the_model_skips_is_a_note() -> None:
+    packed = structs.replace(tokens(PADDED), packed=True)
+    [finding] = check(packed)
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("the model packs its sequences, so it skips them")
+    [finding] = check(packed, counting(0.6, label=0))
+    assert finding.severity is Severity.WARNING
+    assert finding.message.endswith("and the loss counts them")
+
+
 def counting(share: float, *, step: int = 0, label: int = 2) -> LossCall:
     targets = TargetSample(dtype="int64", count=400, padding=(label, share))
     return LossCall(

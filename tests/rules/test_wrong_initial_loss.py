@@ -38,6 +38,13 @@ def test_losses_far_above_guessing_are_a_warning() -> None:
     assert finding.location == LOSS
 
 
+def test_cold_similarities_need_a_higher_temperature() -> None:
+    [finding] = check(FALLING, call(prediction_shape=(10, 10), label_counts=(1,) * 10))
+    assert finding.fixes[0].startswith("Raise the temperature")
+    [finding] = check(FALLING, call(prediction_shape=(10, 10)))
+    assert finding.fixes[0].startswith("Scale the inputs")
+
+
 def test_the_limit_grows_with_the_classes() -> None:
     many = call(classes=10000)
     assert check(np.full(12, 18.0), many) == []

@@ -61,6 +61,25 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
     return found
 
 
+def is_contrastive(call: LossCall) -> bool:
+    """Return whether a loss has one class for each row, or for each other row, of the batch."""
+    shape = call.prediction_shape or ()
+    if call.operation not in CLASS_LOSSES or len(shape) != 2 or shape[0] <= 2:
+        return False
+    rows, classes = shape
+    return classes in (rows, rows - 1)
+
+
+def have_partners(calls: Sequence[LossCall]) -> bool:
+    """Return whether each row of a batch has to find its partner among the other rows.
+
+    The labels of a batch are then all different, or all the same.
+    """
+    counts = [call.label_counts or () for call in calls]
+    singles = all(max(of, default=2) == 1 or sum(map(bool, of)) == 1 for of in counts)
+    return bool(calls) and all(map(is_contrastive, calls)) and singles
+
+
 def targets_move(window: Window) -> bool:
     """Return whether the model learns from its own output.
 

@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import CLASS_LOSSES
+from mothtrap.rules._loss_calls import is_contrastive
 
 
 @rule(
@@ -71,23 +71,15 @@ def equal_views(
     what = "the model got the same values twice, in two tensors: the two views are equal"
     if one.loss:
         what = f"the first two arguments of {one.loss} were equal: it compares rows with themselves"
+    any(map(is_contrastive, window.seen(LossCall)))
     return Found.of(
         one,
         f"in {one.steps} of {one.steps} steps (limit {steps}), {what}",
-        severity="warning" if one.loss or _is_contrastive(window) else "info",
+        severity="warning"
+        if one.loss or any(map(is_contrastive, window.seen(LossCall)))
+        else "info",
         step=max(0, one.step - one.steps + 1),
         count=one.steps,
         fixes=(2,) if one.loss else (0, 1),
         evidence={"steps": one.steps, "limit": steps},
     )
-
-
-def _is_contrastive(window: Window) -> bool:
-    """Return whether a loss has one class for each row, or for each other row, of the batch."""
-    for call in window.seen(LossCall):
-        shape = call.prediction_shape or ()
-        if call.operation in CLASS_LOSSES and len(shape) == 2 and shape[0] > 2:
-            rows, classes = shape
-            if classes in (rows, rows - 1):
-                return True
-    return False

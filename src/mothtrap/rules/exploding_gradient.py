@@ -76,7 +76,8 @@ class ExplodingGradient(Rule):
         For a spike of one or two steps; with very small batches, for a spike of steps that
         have fewer than 16 rows in total. For the usual rise of the norm in early training. For
         a gradient that was near 0 before or is still below 0.01. While the loss keeps falling.
-        For steps that loss scaling skips. GAN players get at most a warning.
+        For steps that loss scaling skips. For growth with depth, if a layer gets a gradient of 0.
+        GAN players get at most a warning.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
@@ -252,6 +253,8 @@ class ExplodingGradient(Rule):
         if len(group.modules) < DEEP_LAYERS or not begins or count < HISTORY_STEPS:
             return None
         level_L = np.median(group.rms_SL[:HISTORY_STEPS], axis=0)
+        if not level_L.min() > 0:
+            return None  # a layer without a gradient is another fault
         ratio = float(np.median(front_to_back(group.rms_SL[:HISTORY_STEPS])))
         if not ratio >= self.depth_ratio or rank_correlation(level_L) > -0.7:
             return None

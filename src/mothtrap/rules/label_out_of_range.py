@@ -15,14 +15,18 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._loss_calls import (
     CLASS_LOSSES,
+    INTEGERS,
     by_place,
     class_calls,
     finding_of_calls,
+    is_classifier,
     train_calls,
 )
 
 PIXELS = 100
 """Targets with at least this maximum count as unscaled pixels; chosen by hand."""
+LEAST_CALLS, LEAST_LABELS = 3, 100
+"""Sampled calls, and their labels, before a class counts as ignored; chosen by hand."""
 SIGNED = ("cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss")
 """Losses whose labels are -1 and 1."""
 
@@ -34,22 +38,26 @@ class LabelOutOfRange(Rule):
     What it detects:
         Class indices for which the model has no output. Targets of a binary cross-entropy
         outside of 0 to 1. Labels of 0 and 1 in a loss that expects -1 and 1, such as
-        `cosine_embedding_loss`. Batches in which every label is ignored.
+        `cosine_embedding_loss`. Batches in which every label is ignored. A class of the model that
+        the loss ignores.
 
     Why it matters:
         A class index beyond the outputs crashes training, on a GPU with an assertion that does
         not name the cause. Binary targets such as 2 or -1 leave the loss without a lower bound.
         A loss that expects -1 and 1 ignores rows with the label 0. If all labels of a batch are
-        ignored, the mean loss is 0/0, and NaN spreads to every
-        weight.
+        ignored, the mean loss is 0/0, and NaN spreads to every weight. A class that the loss
+        ignores is never learned.
 
     Fires:
         Error when a loss call fails on such labels. Error at the first binary target that is more
         than `tolerance` outside of 0 to 1; only a note up to `noise`. Error at the first batch
-        with only ignored labels if the loss is a mean.
+        with only ignored labels if the loss is a mean. Warning when, in each of three sampled calls
+        with 100 labels in total, the loss ignores labels of a class for which the model has an
+        output.
 
     Stays quiet:
-        For soft targets within 0 to 1, and for summed losses over ignored labels.
+        For soft targets within 0 to 1, and for summed losses over ignored labels. For ignored
+        classes of tokens and of pixels, which may be padding or unknown.
 
     What to do:
         - Number the classes from 0, and give the model one output per class.
@@ -57,6 +65,7 @@ class LabelOutOfRange(Rule):
         - Map labels of 0 and 1 to -1 and 1 for a loss that compares two rows: `2 * y - 1`.
         - Divide masks and pixels of 0 to 255 by 255.
         - Skip batches without labels, or divide the sum by `max(1, count)`.
+        - Remove `ignore_index`, or mark rows without a label with -100, which is no class.
 
     Example:
         loss = F.binary_cross_entropy_with_logits(model(x), y)     # y is -1 or 1
@@ -112,7 +121,11 @@ class LabelOutOfRange(Rule):
         if not calls:
             raise NotEnoughData("no labels of a class loss were recorded")
         for same in by_place(calls):
-            found = self._outside(window, same) or self._all_ignored(window, same)
+            found = (
+                self._outside(window, same)
+                or self._all_ignored(window, same)
+                or self._class_ignored(window, same)
+            )
             if found is not None:
                 return [found]
         return []
@@ -187,7 +200,29 @@ class LabelOutOfRange(Rule):
             Severity.ERROR,
             f"all {count} labels of a batch are ignored, so the mean loss is 0/0 (NaN)",
             {"ignored_share": 1.0, "targets": count},
-            fixes=self.fixes(window)[-1:],
+            fixes=self.fixes(window)[4:5],
+        )
+
+    def _class_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        looked = [call for call in calls if call.targets is not None and is_classifier(call)]
+        samples = [call.targets for call in looked if call.targets is not None]
+        ignored = {sample.ignored_class for sample in samples if sample.ignored_share}
+        count = sum(sample.count for sample in samples)
+        if len(samples) < LEAST_CALLS or count < LEAST_LABELS or len(ignored) != 1:
+            return None
+        [label] = ignored
+        if label is None or any(kind in INTEGERS for kind in looked[0].model_inputs):
+            return None
+        share = sum((sample.ignored_share or 0.0) * sample.count for sample in samples) / count
+        return finding_of_calls(
+            self,
+            window,
+            looked,
+            Severity.WARNING,
+            f"the loss ignores label {label}, which is a class of the model and makes up "
+            f"{share:.0%} of {count} sampled labels: this class is never learned",
+            {"class": label, "ignored_share": share, "targets": count},
+            fixes=self.fixes(window)[5:6],
         )
 
     def _fixes_of_range(

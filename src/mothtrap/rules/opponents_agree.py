@@ -14,7 +14,13 @@ from mothtrap.core.window import Window
     "LOS423",
     title="opponents agree",
     needs=[Need(facts=(AgreeingLosses,))],
-    explains=("too_good_to_be_true", "loss_unchanged", "loss_not_decreasing", "constant_output"),
+    explains=(
+        "constant_output",
+        "loss_not_decreasing",
+        "loss_unchanged",
+        "opponent_trained",
+        "too_good_to_be_true",
+    ),
 )
 def opponents_agree(
     window: Window, *, looks: int = threshold(8, unit="inspected steps", source="chosen by hand")
@@ -22,9 +28,10 @@ def opponents_agree(
     """The losses of two opponents ask for the same answer.
 
     What it detects:
-        Two binary losses of the same outputs, trained by two optimizers in one step, whose labels
-        are equal: all 0 or all 1. Also two such losses with opposite labels, if one is never
-        differentiated, so that both optimizers get the gradients of the other loss.
+        Two losses of a discriminator on generated examples, for two optimizers, whose labels are
+        equal: all 0 or all 1. Without labels, as in a Wasserstein GAN, both losses raise or lower
+        the discriminator's score. Also two binary losses of the same outputs with opposite labels,
+        if one is never differentiated, so that both optimizers get the gradients of the other loss.
 
     Why it matters:
         In a GAN, the discriminator learns to call generated examples 0, and the generator learns
@@ -35,12 +42,18 @@ def opponents_agree(
         Warning when this is true in `looks` inspected steps.
 
     Stays quiet:
-        For losses whose labels differ within the batch, as in a classifier. For losses of different
-        outputs, as when the discriminator is called again for the generator.
+        For losses whose labels differ within the batch, as in a classifier. For flipped labels, if
+        the discriminator also learns that generated examples are 1. When the discriminator gets
+        the generated examples changed, such as joined with their labels, or from a replay buffer.
+        Keras: for losses of different outputs, as when the discriminator is called again for the
+        generator.
 
     What to do:
-        - Give generated examples the label 0 in the discriminator's loss, and the label 1 in the
-          generator's loss: `cross_entropy(tf.ones_like(fake_output), fake_output)`.
+        - PyTorch: Give generated examples the label 0 in the discriminator's loss, and the label 1
+          in the generator's loss: `g_loss = criterion(D(fake), torch.ones_like(labels))`. Without
+          labels, subtract the score: `g_loss = -D(fake).mean()`.
+        - Keras: Give generated examples the label 0 in the discriminator's loss, and the label 1 in
+          the generator's loss: `cross_entropy(tf.ones_like(fake_output), fake_output)`.
         - Compute the generator's gradient from the generator's own loss:
           `gen_tape.gradient(gen_loss, generator.trainable_variables)`.
 
@@ -55,8 +68,9 @@ def opponents_agree(
     for one in window.seen(AgreeingLosses, steps=looks):
         if one.looks >= looks:
             what = (
-                f"two losses give the label {one.label} to the same outputs, for two optimizers "
-                f"({one.location} and {one.other}): generator and discriminator have the same goal"
+                f"two losses ask for the label {one.label} of the same generated examples, for two "
+                f"optimizers ({one.location} and {one.other}): generator and discriminator have "
+                "the same goal"
             )
             if one.unused:
                 what = (
@@ -70,6 +84,6 @@ def opponents_agree(
                 step=0,
                 count=one.looks,
                 evidence={"looks": one.looks, "limit": looks},
-                fixes=(1,) if one.unused else (0,),
+                fixes=(2,) if one.unused else (0, 1),
             )
     return None

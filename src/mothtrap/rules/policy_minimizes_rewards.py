@@ -42,7 +42,8 @@ def policy_minimizes_rewards(
 
     What it detects:
         A policy gradient whose log probabilities, multiplied by returns or advantages, are added to
-        the loss instead of subtracted.
+        the loss instead of subtracted. Also a policy that is trained through a value network, as in
+        DDPG, if its loss adds the value of its actions.
 
     Why it matters:
         An optimizer minimizes its loss. With a plus sign, actions become less probable the more
@@ -51,8 +52,10 @@ def policy_minimizes_rewards(
     Fires:
         Warning when, in each of at least `looks` sampled backward passes at one line, all products
         of a log probability (or a ratio of two probabilities) and a number without a gradient have
-        a plus sign. The script must get the rewards from an environment (`state, reward, done,
-        info = env.step(action)`), or discount them (`total = reward + gamma * total`).
+        a plus sign. Also when the loss of a policy adds the output of a network that another
+        optimizer trains with squared errors, in 8 backward passes. The script must get the rewards
+        from an environment (`state, reward, done, info = env.step(action)`), or discount them
+        (`total = reward + gamma * total`).
 
     Stays quiet:
         If a file of the script negates or subtracts rewards, returns, or advantages, as in `value -
@@ -63,6 +66,7 @@ def policy_minimizes_rewards(
 
     What to do:
         - Subtract the term: `loss = -(log_prob * returns).mean()`.
+        - Subtract the value: `loss = -critic(state, policy(state)).mean()`.
         - If the numbers are costs, name the variables accordingly, or return negative costs from
           the environment.
 
@@ -84,13 +88,23 @@ def policy_minimizes_rewards(
         return None  # with two players, one minimizes the rewards of the other
     for one in seen:
         if one.looks >= looks:
-            return Found.of(
-                one,
+            what = (
                 "the log probabilities of actions, multiplied by returns or advantages, are added "
                 f"to the loss in {one.looks} of {one.looks} sampled backward passes: minimizing it "
-                "makes rewarded actions less probable",
+                "makes rewarded actions less probable"
+            )
+            if one.by_value:
+                what = (
+                    "the value that a network predicts for the actions of the policy is added to "
+                    f"the loss in {one.looks} of {one.looks} sampled backward passes: minimizing "
+                    "it makes the policy choose the worst actions"
+                )
+            return Found.of(
+                one,
+                what,
                 step=0,
                 count=one.looks,
                 evidence={"looks": one.looks, "limit": looks},
+                fixes=(1, 2) if one.by_value else (0, 2),
             )
     return None

@@ -22,25 +22,33 @@ def policy_without_returns(
     window: Window,
     *,
     looks: int = threshold(8, unit="backward passes", source="chosen by hand: rewards may be rare"),
+    equal: int = threshold(
+        4, unit="backward passes", source="chosen by hand: each has eight weights or more"
+    ),
 ) -> Found | None:
     """The loss of a policy does not depend on rewards.
 
     What it detects:
         A policy gradient whose log probabilities are multiplied by an advantage that is always 0,
-        or that are not multiplied by anything although the policy chose the actions itself.
+        or always the same number, or that are not multiplied by anything although the policy chose
+        the actions itself.
 
     Why it matters:
-        With an advantage of 0 the policy gets no gradient. Without a factor, every action that the
+        With an advantage of 0 the policy gets no gradient. Without a factor, or with one factor for
+        all actions, every action that the
         policy happens to choose is reinforced, even a bad one. In both cases the loss and the
         rewards still vary from step to step, so the run looks normal.
 
     Fires:
         Info when all advantages were 0, or no log probability had a factor, in each of at least
-        `looks` sampled passes among the first 80 backward passes at one line.
+        `looks` sampled passes among the first 80 backward passes at one line. Warning when eight or
+        more log probabilities were multiplied by one number in each of at least `equal` passes, and
+        the script gets rewards from an environment, or discounts them.
 
     Stays quiet:
-        For rewards that are rare but not always 0. For imitation learning, in which the policy did
-        not draw the actions. For actions that are not drawn by `torch.distributions.Categorical`.
+        For rewards that are rare but not always 0. For returns that differ between episodes. For
+        imitation learning, in which the policy did not draw the actions. For actions that are not
+        drawn by `torch.distributions.Categorical`.
 
     What to do:
         - If advantages are 0, check how they are computed. Common causes are rewards that are all
@@ -48,6 +56,8 @@ def policy_without_returns(
         - If there is no factor, multiply each log probability by the return or the advantage of its
           action:
           `loss = -(log_prob * returns).mean()`.
+        - If all factors are equal, check the loop that sums the rewards: it runs from the last step
+          to the first, `for t in reversed(range(n))`.
 
     Example:
         loss = -distribution.log_prob(action).mean()
@@ -57,10 +67,12 @@ def policy_without_returns(
         Williams 1992, Simple statistical gradient-following algorithms for connectionist
         reinforcement learning, https://doi.org/10.1007/BF00992696
     """
-    seen = list(window.seen(PolicyLoss, steps=looks))
+    seen = list(window.seen(PolicyLoss, steps=min(looks, equal)))
     if not seen:
         raise NotApplicable("no policy loss was recorded")
     for one in seen:
+        if one.constant is not None and one.looks >= equal:
+            return _constant(one, equal)
         if one.looks < looks or one.looks not in (one.zero, one.unweighted):
             continue
         words = "every log probability is multiplied by an advantage of 0"
@@ -78,3 +90,16 @@ def policy_without_returns(
             fixes=(0,) if one.zero == one.looks else (1,),
         )
     return None
+
+
+def _constant(one: PolicyLoss, limit: int) -> Found:
+    return Found.of(
+        one,
+        f"every log probability is multiplied by the same number, {one.constant:g}, in {one.looks} "
+        f"of {one.looks} backward passes (limit {limit}): rewards make no difference",
+        severity="warning",
+        step=0,
+        count=one.looks,
+        evidence={"looks": one.looks, "limit": limit, "weight": one.constant},
+        fixes=(2,),
+    )

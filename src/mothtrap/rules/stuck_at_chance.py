@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -14,6 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._loss_calls import have_partners
 from mothtrap.rules._losses import (
     Judgment,
     finite_part,
@@ -36,6 +39,14 @@ GROWING_RATIO = 1.1
 """Growth of the spread on a plateau that training is about to leave; measured on deep sigmoid
 networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 if stuck."""
 
+PARTNERS = (
+    "Check that both views of a row come from the same example: keep the rows of both batches in "
+    "the same order, without `flip` or a shuffle between them.",
+    "Check the labels: row i belongs to its own other view, not to itself.",
+    "Check the temperature that divides the similarities, and the learning rate.",
+)
+"""Fixes for losses whose classes are the rows of the batch."""
+
 
 @frozen
 class StuckAtChance(Rule):
@@ -57,8 +68,9 @@ class StuckAtChance(Rule):
 
     Stays quiet:
         Loss calls whose targets all belong to one class within a call (a GAN's real and fake
-        batches). Soft targets. Competing losses (GAN). The first steps. A plateau from which the
-        loss still falls below that level. Steps with a learning rate of 0.
+        batches), except where the classes are the rows of the batch, as in contrastive learning.
+        Soft targets. Competing losses (GAN). The first steps. A plateau from which the loss still
+        falls below that level. Steps with a learning rate of 0.
 
     What to do:
         - Look at some rows: does each label belong to its input? Shuffle and split inputs and
@@ -130,8 +142,8 @@ class StuckAtChance(Rule):
 
     def _judge(self, window: Window, series: Series, calls: list[LossCall]) -> Judgment | None:
         own = _calls_of(series, calls)
-        counts = _label_counts(own)
-        guess, classes = _guessing(counts)
+        partners = own if have_partners(own) else []
+        guess, classes = _partners(partners) if partners else _guessing(_label_counts(own))
         steps_S, loss_S = _while_learning(window, series)
         if len(loss_S) < self.num_steps:
             raise NotEnoughData(f"needs {self.num_steps} steps, saw {len(loss_S)}")
@@ -148,7 +160,7 @@ class StuckAtChance(Rule):
         spread_N = np.array([c.prediction_spread for c in own if c.step >= step], dtype=float)
         spread_N = classes * spread_N[np.isfinite(spread_N)]
         relative = float(np.median(spread_N)) if len(spread_N) else None
-        constant = self._is_constant(spread_N, len(loss_S) - begin)
+        constant = not partners and self._is_constant(spread_N, len(loss_S) - begin)
         level = float(np.median(loss_S[begin:]))
         words = "; its predictions hardly differ between examples" if constant else ""
         return Judgment(
@@ -160,6 +172,7 @@ class StuckAtChance(Rule):
                 f"the loss has stayed at {level:.4g} for {len(loss_S) - begin} steps; guessing by "
                 f"the frequencies of {classes} classes gives {guess:.4g}{words}"
             ),
+            fixes=PARTNERS if partners else None,
             evidence={
                 "value": level,
                 "guessing": guess,
@@ -201,6 +214,12 @@ def _calls_of(series: Series, calls: list[LossCall]) -> list[LossCall]:
     if not own:
         raise NotApplicable("this loss series is not a class loss")
     return own
+
+
+def _partners(calls: list[LossCall]) -> tuple[float, int]:
+    """Return the loss of a guess among the rows of a batch, and their number."""
+    shape = calls[-1].prediction_shape or ()
+    return math.log(shape[-1]), shape[-1]
 
 
 def _label_counts(calls: list[LossCall]) -> Floats:

@@ -50,11 +50,11 @@ class TokenRatio(Rule):
     Fires:
         Warning, over at least `samples` tokens, when the share of one of `token_values` is above
         its entry in `token_thresholds_percent` (the last entry applies to all further tokens). Info
-        when the loss ignores that many positions, or each sequence has one label, because padding
-        then only costs time, as long as the model masks it. If the model outputs (nearly) the same
-        for each sequence, it does not mask padding, and the finding is a warning. Also a warning
-        when a label that occurs only at the ends of sequences of different lengths counts in the
-        loss and fills `padded_share` of the targets.
+        when the loss ignores that many positions, the model packs its sequences, or each sequence
+        has one label, because padding then only costs time, as long as the model masks it. If the
+        model outputs (nearly) the same for each sequence, it does not mask padding, and the finding
+        is a warning. Also a warning when a label that occurs only at the ends of sequences of
+        different lengths counts in the loss and fills `padded_share` of the targets.
 
     Stays quiet:
         Models that read no integers in rows of four or more. Inputs of two values, such as masks. A
@@ -184,11 +184,14 @@ class TokenRatio(Rule):
         out = "; the loss ignores them" if masked else ""
         if counts:
             out = ", and the loss counts them"
+        packed = not counts and all(shares.packed for shares in seen)
+        if packed:
+            out = "; the model packs its sequences, so it skips them"
         if of_rows:
             out = "; the loss has one label per sequence"
         if drowned:
             out = ", and the model's output is the same for each sequence: it may not mask them"
-        is_note = (masked or of_rows) and not drowned
+        is_note = (masked or of_rows or packed) and not drowned
         return self.finding(
             window,
             severity=Severity.INFO if is_note else Severity.WARNING,

@@ -16,21 +16,28 @@ def wrong_code_noise(window: Window) -> Found | None:
     What it detects:
         A loss with the KL divergence between the distribution of the latent code and a standard
         normal distribution, computed from a log variance `v`. But the noise of the latent code is
-        multiplied by `exp(v)` or by `v` instead of the standard deviation `exp(v / 2)`.
+        multiplied by `exp(v)` or by `v` instead of the standard deviation `exp(v / 2)`. Also a loss
+        without a divergence: only the noise depends on the variance of the latent code.
 
     Why it matters:
         The KL divergence describes another distribution than the one from which latent codes are
         drawn. The loss is then not a bound of the likelihood, and codes from the prior do not look
-        like the codes on which the decoder was trained.
+        like the codes on which the decoder was trained. Without a divergence, the variance shrinks
+        to 0, and codes from the prior mean nothing to the decoder.
 
     Fires:
         Warning when every inspected loss of a line shows this.
 
     Stays quiet:
-        Models that output the standard deviation or its logarithm, and use it in both places.
+        Models that output the standard deviation or its logarithm, and use it in both places. For
+        a missing divergence: when a second line has a backward pass, when another term reads the
+        code, such as a distance between distributions, and when the noise is added to the output of
+        the model, as for uncertain predictions.
 
     What to do:
         - Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
+        - Add the divergence to the loss:
+          `loss = reconstruction - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()`.
 
     Example:
         z = mu + torch.randn_like(mu) * torch.exp(logvar)
@@ -43,6 +50,18 @@ def wrong_code_noise(window: Window) -> Found | None:
     one = next(iter(window.seen(CodeNoise, steps=1)), None)
     if one is None:
         return None
+    if not one.factor:
+        return Found.of(
+            one,
+            "the loss has no term for the variance of the latent code: in all of its "
+            f"{one.looks} inspected backward passes, only the noise depends on the variance",
+            title="divergence is missing",
+            step=0,
+            last_step=window.last_step,
+            count=one.looks,
+            evidence={"factor": "", "looks": one.looks},
+            fixes=(1,),
+        )
     return Found.of(
         one,
         f"the noise of the latent code is multiplied by its {one.factor}, but the KL divergence in "
@@ -51,4 +70,5 @@ def wrong_code_noise(window: Window) -> Found | None:
         last_step=window.last_step,
         count=one.looks,
         evidence={"factor": one.factor, "looks": one.looks},
+        fixes=(0,),
     )

@@ -15,8 +15,19 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
-from mothtrap.rules._loss_calls import class_calls
+from mothtrap.rules._loss_calls import class_calls, have_partners
 from mothtrap.rules._losses import Judgment, finite_part, judge_series
+
+TEMPERATURE = (
+    "Raise the temperature that divides the similarities: 0.05 to 0.5 is usual for normalized "
+    "vectors.",
+    "Normalize both vectors before their product: `F.normalize(z, dim=-1)`.",
+)
+"""Fixes for losses whose classes are the rows of the batch."""
+TOO_COLD = (
+    "The scores are the similarities divided by the temperature. If it is too low, a row is sure "
+    "of a wrong partner, and only the nearest wrong partners get a gradient."
+)
 
 
 @frozen
@@ -111,4 +122,6 @@ class WrongInitialLoss(Rule):
                 "limit": limit,
                 "classes": calls[0].classes,
             },
+            fixes=TEMPERATURE if have_partners(calls) else None,
+            why=TOO_COLD if have_partners(calls) else None,
         )

@@ -61,6 +61,8 @@ class TestTorch(AdapterTests):
         "EqualStates": "tests/adapters/torch/forward/test_equal_states.py",
         "OneSidedPairs": "tests/adapters/torch/losses/test_pair_scores.py",
         "AliasedCopy": "tests/adapters/torch/job/test_aliases.py",
+        "AgreeingLosses": "tests/adapters/torch/losses/test_opponents.py",
+        "NoisePrediction": "tests/adapters/torch/losses/test_denoisers.py",
         "CodeNoise": "tests/adapters/torch/losses/test_code_noises.py",
         "FreezeWithoutEffect": "tests/adapters/torch/optimization/test_inventory.py",
         "ImageChannels": "tests/adapters/torch/layers/test_image_channels.py",

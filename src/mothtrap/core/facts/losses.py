@@ -88,29 +88,30 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
 
     `count` targets were inspected, of type `dtype`; `least`, `greatest`, `mean` and `std` refer
     to the finite targets that are not ignored. `ignored_share` is the share of labels that the
-    loss is set to ignore. `outside_share` is the share of targets that the last operation
-    before the loss cannot produce, such as negative targets after a ReLU. `weighted`: the loss
-    weights classes, each by its number in `class_weights`, or by 1. `class_weights` is empty if
-    weights are unknown or too many. `input_offsets`: every k for which the targets equal the
-    integer inputs of the model k positions later, as far as known; None if targets and inputs
-    are not aligned. 2 and -1 are only tried if 0 and 1 do not fit. `sequences`: number and
-    length of the sequences of tokens whose next tokens are the targets. `decoded`: of several
-    token inputs, the last embedded input equals the targets at the same positions, so a decoder
-    receives its own targets. `telling_columns`: columns of the model's input, each of which
-    alone reveals the target, or that together contain some numbers of a target of several
-    numbers. `columns`: number of columns of the input. `by_position`: an example has several
-    labels: the output of the model has more axes than the prediction passed to the loss.
-    `confusion`: labels (rows) against predicted classes, row by row, for at most 20 classes;
-    empty for tokens. `normalized`: exponentials of the prediction's rows sum to 1, as for
-    log-probabilities. `row_sums`: smallest and largest sum of a row of labels that has 0 or 1
-    for each class. `endings`: for sequences that predict their next token and are shorter than
-    others of the batch: their number, the most frequent last label and its rows, the most
-    frequent token after it, which is not a label, and its rows. `stops`: for sequences that
-    predict their next token: the number of rows with labels, the number of these whose labels
-    begin with the first token and stop before the last ones, and the mean share of the tokens
-    after the last label. `padding`: the label that pads sequences at their ends and counts in
-    the loss, and its share of the labels. `surest`: number of rows in the quarter of the rows
-    with the most probable predicted classes, and how many of them have another label.
+    loss is set to ignore, and `ignored_class` is this label if it is a class of the model.
+    `outside_share` is the share of targets that the last operation before the loss cannot
+    produce, such as negative targets after a ReLU. `weighted`: the loss weights classes, each
+    by its number in `class_weights`, or by 1. `class_weights` is empty if weights are unknown
+    or too many. `input_offsets`: every k for which the targets equal the integer inputs of the
+    model k positions later, as far as known; None if targets and inputs are not aligned. 2 and
+    -1 are only tried if 0 and 1 do not fit. `sequences`: number and length of the sequences of
+    tokens whose next tokens are the targets. `decoded`: of several token inputs, the last
+    embedded input equals the targets at the same positions, so a decoder receives its own
+    targets. `telling_columns`: columns of the model's input, each of which alone reveals the
+    target, or that together contain some numbers of a target of several numbers. `columns`:
+    number of columns of the input. `by_position`: an example has several labels: the output of
+    the model has more axes than the prediction passed to the loss. `confusion`: labels (rows)
+    against predicted classes, row by row, for at most 20 classes; empty for tokens.
+    `normalized`: exponentials of the prediction's rows sum to 1, as for log-probabilities.
+    `row_sums`: smallest and largest sum of a row of labels that has 0 or 1 for each class.
+    `endings`: for sequences that predict their next token and are shorter than others of the
+    batch: their number, the most frequent last label and its rows, the most frequent token
+    after it, which is not a label, and its rows. `stops`: for sequences that predict their next
+    token: the number of rows with labels, the number of these whose labels begin with the first
+    token and stop before the last ones, and the mean share of the tokens after the last label.
+    `padding`: the label that pads sequences at their ends and counts in the loss, and its share
+    of the labels. `surest`: number of rows in the quarter of the rows with the most probable
+    predicted classes, and how many of them have another label.
     """
 
     dtype: str
@@ -120,6 +121,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     mean: float | None = None
     std: float | None = None
     ignored_share: float | None = None
+    ignored_class: int | None = None
     outside_share: float | None = None
     weighted: bool = False
     class_weights: tuple[float, ...] = ()
@@ -161,11 +163,13 @@ class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
     """Shares of the most frequent integers in an integer input of a model.
 
     `shares` contains the share of each value, most frequent first; `count` elements were inspected.
+    `packed`: the model packs sequences, so its recurrent layers skip padding.
     """
 
     argument: str
     count: int
     shares: dict[int, float]
+    packed: bool = False
 
 
 class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
@@ -280,12 +284,12 @@ class MarginLoss(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class AgreeingLosses(Fact, frozen=True, kw_only=True, tag=True):
-    """Two binary losses of the same outputs do not oppose each other, although they should.
+    """Two losses of the same outputs do not oppose each other, although they should.
 
-    They are trained by two optimizers in one step, and each has one label for all outputs, as in a
-    GAN. In `looks` inspected steps, both labels were `label`; or, if `unused`, they were opposite,
-    and only one of the losses was differentiated. `location` and `other` are the lines of the
-    losses.
+    They are trained by two optimizers, and each has one label for all outputs, as in a GAN. In
+    `looks` inspected steps, both labels were `label`; or, if `unused`, they were opposite, and only
+    one of the losses was differentiated. Without labels, 1 means that a loss raises the outputs.
+    `location` and `other` are the lines of the losses, the generator's first if it is known.
     """
 
     label: int
@@ -313,13 +317,18 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     In `zero` of `looks` inspected backward passes of a line, all of them were multiplied by 0. In
     `unweighted` of them they were not multiplied by anything, although the policy had drawn the
     actions itself. In `added` of them all products had a plus sign in the loss, although the script
-    maximizes the rewards of an environment. `location` is the line of the loss.
+    maximizes the rewards of an environment. `by_value`: instead of products, the loss has the value
+    that another optimizer's network predicts for the policy's actions. `constant`: the weight, if
+    it was the same number for all log probabilities of all passes. `location` is the line of the
+    loss.
     """
 
     looks: int
     zero: int = 0
     unweighted: int = 0
     added: int = 0
+    by_value: bool = False
+    constant: float | None = None
     location: str | None = None
 
 
@@ -336,11 +345,13 @@ class UnreadEnds(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
-    """A variational autoencoder multiplies its latent noise by a wrong factor.
+    """A variational autoencoder scales its latent noise wrongly, or has no divergence.
 
     The KL divergence in the loss contains a log variance. In each of `looks` inspected backward
     passes of a line, the noise of the latent code was multiplied by `factor`: `variance` or
-    `log variance` instead of the standard deviation. `location` is the line of the loss.
+    `log variance` instead of the standard deviation. `factor` is empty if nothing in the only loss
+    of the job depends on the scale of the noise except the noise. `location` is the line of the
+    loss.
     """
 
     looks: int
@@ -358,4 +369,20 @@ class OneSidedPairs(Fact, frozen=True, kw_only=True, tag=True):
     looks: int
     terms: int
     together: bool
+    location: str | None = None
+
+
+class NoisePrediction(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss compares predictions with standard normal noise, as in a diffusion model.
+
+    `values` is the number of compared targets in `looks` inspected backward passes of a line.
+    `correlation` is that of the noise with the data that the network got; None if unknown.
+    `constant_condition`: everything else that the network got, such as the timestep, was the same
+    for all rows of all these passes. `location` is the line of the loss.
+    """
+
+    looks: int
+    values: int
+    correlation: float | None = None
+    constant_condition: bool = False
     location: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy as copy_of
 
+import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
@@ -64,3 +65,26 @@ def test_data_of_a_target_network_differ_from_those_of_the_model() -> None:
     last = looks(teacher=True, updates=False)[-1]
     assert (last.same >= 4, last.apart) == (True, 0)
     assert len({one.digest for one in looks(teacher=False, updates=True)}) > 4
+
+
+@pytest.mark.parametrize(
+    ("buffers", "training", "norms"), [(False, False, 2), (True, False, 0), (False, True, 0)]
+)
+def test_batch_norms_that_never_saw_a_batch(buffers: bool, training: bool, norms: int) -> None:
+    model = nn.Sequential(
+        *(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU()),
+        *(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)),
+    )
+    copy = copy_of(model)
+    with watched() as seen:
+        optimizer = sgd(model)
+        train(model, optimizer, steps=3)
+        if buffers:
+            copy.load_state_dict(model.state_dict())
+        copy.train(training)
+        with torch.no_grad():
+            copy(batch()[0])
+        train(model, optimizer, steps=1)
+        assert seen.failed() == []
+        [one] = [one for one in seen.observed(EvaluatedCopy) if isinstance(one, EvaluatedCopy)]
+    assert one.initial_norms == norms

@@ -28,7 +28,7 @@ OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers", "epoch
 """Modules of facts that come from trainers, and from frameworks without modules or eager mode."""
 
 
-OF_KERAS = ("AgreeingLosses", "MetricBroadcast", "OpposedOptimizers")
+OF_KERAS = ("MetricBroadcast", "OpposedOptimizers")
 """Facts of losses and optimizers that only Keras reports."""
 
 

@@ -52,6 +52,14 @@ def test_a_softmax_over_the_rows_is_told(
     assert observed(lambda scores, values: attend(scores, values, 1)) == []
 
 
+@pytest.mark.parametrize(("dim", "found"), [(0, [((1, 6), 0)] * 2), (1, [])])
+def test_a_batch_of_one_row(dim: int, found: list[tuple[tuple[int, ...], int]]) -> None:
+    def attend(scores: Tensor, values: Tensor) -> Tensor:
+        return torch.bmm(scores[:1].softmax(dim).unsqueeze(1), values[:1])
+
+    assert observed(attend) == found
+
+
 @pytest.mark.parametrize(("dim", "axis"), [(0, 0), (1, 1), (-4, 0), (-1, None), (3, None)])
 def test_heads(dim: int, axis: int | None) -> None:
     found = observed(lambda scores, values: scores.softmax(dim) @ values, heads=True)

@@ -64,3 +64,59 @@ def test_noise_times_the_standard_deviation_is_not_told(
     scale: Scale, divergence: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
     assert factors(scale, divergence) == []
+
+
+def without_divergence(
+    *,
+    extra: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda mean, out, code: mean.sum() * 0,
+    last: bool = True,
+    twice: bool = False,
+) -> list[str]:
+    """Return the reported factors of a loss that is a reconstruction and an `extra` term."""
+    encoder, decoder = nn.Linear(8, 6), nn.Linear(3, 8)
+    with watched() as seen:
+        optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
+        for _ in range(13):
+            x = torch.rand(5, 8)
+            mean, out = encoder(x).chunk(2, 1)
+            code = mean + torch.exp(0.5 * out) * torch.randn(5, 3)
+            optimizer.zero_grad()
+            made = decoder(torch.relu(code)) if last else code.repeat(1, 3)[:, :8]
+            loss = functional.mse_loss(made, x) + extra(mean, out, code)
+            if twice:
+                by_log_variance(mean, out).backward(retain_graph=True)
+            loss.backward()
+            optimizer.step()
+    return [one.factor for one in seen.observed(CodeNoise) if isinstance(one, CodeNoise)]
+
+
+def test_a_loss_without_the_variance_is_told() -> None:
+    assert without_divergence() == [""]
+    assert without_divergence(extra=lambda mean, out, code: mean.square().sum()) == [""]
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        lambda mean, out, code: by_log_variance(mean, out),
+        lambda mean, out, code: 0.0 * by_log_variance(mean, out),
+        lambda mean, out, code: torch.distributions.kl_divergence(
+            torch.distributions.Normal(mean, torch.exp(0.5 * out)),
+            torch.distributions.Normal(torch.zeros(3), torch.ones(3)),
+        ).sum(),
+        lambda mean, out, code: (out - (code - mean).square() / out.exp()).mean(),
+        lambda mean, out, code: torch.cdist(code, torch.randn(5, 3)).mean(),
+    ],
+)
+def test_a_term_of_the_variance_is_enough(
+    extra: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> None:
+    assert without_divergence(extra=extra) == []
+
+
+def test_noise_on_the_output_is_no_code() -> None:
+    assert without_divergence(last=False) == []
+
+
+def test_the_divergence_may_have_its_own_backward_pass() -> None:
+    assert without_divergence(twice=True) == []

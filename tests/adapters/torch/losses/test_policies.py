@@ -165,3 +165,22 @@ def test_the_entropy_of_draws_is_a_share_of_the_largest(given: str) -> None:
     assert {(one.choices, round(one.first, 3)) for one in every} == {(3, 1.0)}
     assert every[2].share == pytest.approx(1.0)
     assert every[3].share < 0.1
+
+
+@pytest.mark.parametrize(
+    ("loss", "constant"),
+    [
+        (lambda score, rewards: -(score * torch.ones_like(rewards)).mean(), 1.0),
+        (lambda score, rewards: -(score * rewards).mean(), None),
+        (lambda score, rewards: -(score * rewards[0].expand(16)).mean(), None),
+        (lambda score, rewards: -(score.sum() * 2.0), None),
+        (lambda score, rewards: -(score * 0 * rewards).mean(), None),
+    ],
+)
+@pytest.mark.parametrize("rewarded", [True, False])
+def test_one_weight_of_all_actions(
+    monkeypatch: pytest.MonkeyPatch, loss: Loss, constant: float | None, rewarded: bool
+) -> None:
+    monkeypatch.setattr(policies, "maximizes_rewards", lambda files, _: rewarded and bool(files))
+    one = found(loss)
+    assert (one.constant if one is not None else None) == (constant if rewarded else None)

@@ -285,3 +285,46 @@ def test_looking_draws_no_random_numbers_and_changes_no_gradient() -> None:
         optimizer.step()
     assert torch.equal(torch.random.get_rng_state(), state)
     assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), own, strict=True))
+
+
+@pytest.mark.parametrize("packs", [True, False])
+def test_packed_sequences_are_told(packs: bool) -> None:
+    words, layer, head = nn.Embedding(9, 4), nn.GRU(4, 6, batch_first=True), nn.Linear(6, 9)
+
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.layer, self.head = words, layer, head
+
+        def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            given = self.words(tokens)
+            if packs:
+                given = nn.utils.rnn.pack_padded_sequence(given, lengths, batch_first=True)
+            out, _ = self.layer(given)
+            if packs:
+                out, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+            return self.head(out)  # type: ignore[no-any-return]
+
+    model = Tagger()
+    with watched() as seen:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        tokens = torch.tensor([[1, 2, 3, 4, 5, 6], [3, 4, 5, 0, 0, 0]])
+        out = model(tokens, torch.tensor([6, 3]))
+        functional.cross_entropy(out.flatten(0, 1), tokens.flatten()).backward()
+        optimizer.step()
+    found = [one for one in seen.observed(TokenShares) if isinstance(one, TokenShares)]
+    assert [one.packed for one in found] == [packs]
+
+
+@pytest.mark.parametrize(("ignored", "known"), [(2, 2), (-100, None), (7, None)])
+def test_an_ignored_class_is_told(ignored: int, known: int | None) -> None:
+    model = classifier()
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        out = model(torch.randn(9, 6))
+        labels = torch.arange(9) % out.shape[1]
+        functional.cross_entropy(out, labels, ignore_index=ignored).backward()
+        optimizer.step()
+    [call] = [one for one in seen.observed(LossCall) if isinstance(one, LossCall)]
+    assert call.targets is not None
+    assert call.targets.ignored_class == known

@@ -76,6 +76,7 @@ class EvaluatedCopies:
                 digest=digest,
                 same=copy.same,
                 apart=copy.apart,
+                initial_norms=_initial_norms(module),
                 location=frames.user_location(),
             )
         )
@@ -103,6 +104,20 @@ class EvaluatedCopies:
             self._trained.clear()
             self._open.clear()
         return step
+
+
+def _initial_norms(module: nn.Module) -> int:
+    """Return the number of batch norms if all evaluate with averages of no batch, else 0."""
+    norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    return len(norms) if all(map(_is_initial, norms)) else 0
+
+
+def _is_initial(norm: nn.modules.batchnorm._BatchNorm) -> bool:
+    mean, variance = norm.running_mean, norm.running_var
+    if norm.training or mean is None or variance is None or not is_plain(mean):
+        return False
+    with torch.no_grad():
+        return not bool(mean.any()) and bool((variance == 1).all())
 
 
 def _first(given: Sequence[Any]) -> torch.Tensor | None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.losses.code_noises import CodeNoiseObserver
+from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
+from mothtrap.adapters.torch.losses.opponents import OpponentObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
@@ -20,10 +22,12 @@ from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
 from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
 from mothtrap.core.facts.losses import (
+    AgreeingLosses,
     CodeNoise,
     DetachedTerm,
     MarginLoss,
     MixedAxes,
+    NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
@@ -67,6 +71,8 @@ def add_loss_observers(
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
+    observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
+    observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)
     observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)

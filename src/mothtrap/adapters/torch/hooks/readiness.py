@@ -42,11 +42,13 @@ from mothtrap.core.facts.layers import (
     UnitInputs,
 )
 from mothtrap.core.facts.losses import (
+    AgreeingLosses,
     CodeNoise,
     DetachedTerm,
     LossCall,
     MarginLoss,
     MixedAxes,
+    NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
@@ -98,7 +100,8 @@ OF_FORWARDS: Final = frozenset(
             RouterLoad,
         ),
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, MixedAxes, SequenceAxes),
-        *(AliasedCopy, CodeNoise, FreezeWithoutEffect, ImageChannels, PositionAxis),
+        *(AliasedCopy, CodeNoise, FreezeWithoutEffect, ImageChannels, NoisePrediction),
+        PositionAxis,
     )
 )
 """Facts that require a model's forward pass."""
@@ -106,12 +109,20 @@ OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
+        NoisePrediction,
     )
 )
 """Facts that require a backward pass."""
 OF_OPTIMIZERS: Final = frozenset(
     (
-        *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
+        *(
+            AgreeingLosses,
+            ClippedLate,
+            OptimizerFacts,
+            RoundedUpdates,
+            ScheduleEnded,
+            UpdateDirection,
+        ),
         *(DetachedTerm, OneSidedPairs, RestoredNothing, SimilarityLoss, TrainedTarget),
         *(MetricWatched, UnmatchedState, UnreadEnds, UpdateDropped),
     )

@@ -51,6 +51,7 @@ from mothtrap.core.facts.layers import (
     UnitInputs,
 )
 from mothtrap.core.facts.losses import (
+    AgreeingLosses,
     CodeNoise,
     DetachedTerm,
     FailedLoss,
@@ -58,6 +59,7 @@ from mothtrap.core.facts.losses import (
     LossSeries,
     MarginLoss,
     MixedAxes,
+    NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
     PolicyEntropy,
@@ -148,10 +150,12 @@ IN_EACH_STEP: Final = (
 IN_FULL_STEPS: Final = (
     *(EqualStates, EqualViews, TeacherMode),
     *(
+        AgreeingLosses,
         CodeNoise,
         DetachedTerm,
         LossCall,
         MixedAxes,
+        NoisePrediction,
         PolicyEntropy,
         PolicyLoss,
         OneSidedPairs,

@@ -110,4 +110,5 @@ def _softmax_behind(node: Node | None) -> tuple[Shape, int] | None:
     if axis == 1 and len(shape) == 4:
         # Heads are merged with the batch for a product; classes of pixels are not.
         wrong = leading[:1] == [joined]
-    return (shape, axis) if wrong and shape[axis] > 1 and known.issuperset(leading) else None
+    one_weight = shape[axis] == 1 and (axis != 0 or max(shape) == 1)
+    return (shape, axis) if wrong and not one_weight and known.issuperset(leading) else None

@@ -7,7 +7,7 @@ a sample of the latent code must be the mean plus noise times `exp(v / 2)`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 
 _LINEAR = frozenset({"add", "sub", "rsub", "neg", "sum", "mean", "div", "mul"})
 """Operations between a divergence and the loss."""
+MAX_STEPS = 8
+"""Maximum number of operations from noise to the logarithm of its scale. Chosen by hand."""
+Edge: TypeAlias = tuple[Node, int]
+"""An operation, and the number of one of its results."""
 VARIANCE, LOG_VARIANCE = "variance", "log variance"
 
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and the factor of the noise in the inspected ones."""
+    """Backward passes of one line, and the factor of the noise in the inspected ones.
+
+    `alone` is the number of those in which nothing but noise depends on the scale of the noise.
+    """
 
     factors: set[str | None] = field(default_factory=set)
+    alone: int = 0
 
 
 class CodeNoiseObserver:
@@ -45,17 +53,20 @@ class CodeNoiseObserver:
             return
         line.looks += 1
         line.factors.add(_factor(loss.root.grad_fn))
-        if line.is_complete and len(line.factors) == 1:
-            [factor] = line.factors
-            if factor is not None:
-                self._job.recorder.notes.observe(
-                    CodeNoise(
-                        step=self._job.grouper.step,
-                        looks=line.looks,
-                        factor=factor,
-                        location=loss.place,
-                    )
+        line.alone += _is_noise_alone(loss.root.grad_fn)
+        if not line.is_complete or len(line.factors) > 1:
+            return
+        [factor] = line.factors
+        alone = line.alone == line.looks and self._lines.count == 1
+        if factor is not None or alone:
+            self._job.recorder.notes.observe(
+                CodeNoise(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    factor=factor or "",
+                    location=loss.place,
                 )
+            )
 
 
 def _factor(root: Node) -> str | None:
@@ -80,6 +91,58 @@ def _factor(root: Node) -> str | None:
     return None
 
 
+def _is_noise_alone(root: Node) -> bool:
+    """Return whether the scale of a code's noise has no other effect on a loss.
+
+    The scale is the exponential of a layer's output, and the code only enters further layers.
+    """
+    saved = SavedValues()
+    products = {
+        node: scale
+        for node in graph.nodes([root])
+        if operation(node) == "mul" and len(_edges(node)) == 1
+        if (scale := _log_scale(node)) is not None and _is_by_noise(node, saved)
+    }
+    if len(products) != 1:
+        return False
+    [(product, scale)] = products.items()
+    through_layers = product not in {node for node, _ in _reached(root, layers=False)}
+    return through_layers and scale not in _reached(root, but=product)
+
+
+def _log_scale(product: Node) -> Edge | None:
+    """Return the logarithm of the scale that a product multiplies with noise, before constants."""
+    edge, exponential = _edges(product)[0], False
+    for _ in range(MAX_STEPS):
+        node, _ = edge
+        name, operands = operation(node), _edges(node)
+        if name not in ("exp", "sqrt", "mul", "div") or len(operands) != 1:
+            return edge if exponential and not hasattr(node, "variable") else None
+        exponential = exponential or name == "exp"
+        edge = operands[0]
+    return None
+
+
+def _reached(root: Node, *, but: Node | None = None, layers: bool = True) -> set[Edge]:
+    """Return the values on which a loss depends.
+
+    Args:
+        root: operation of the loss.
+        but: an operation that is not followed.
+        layers: whether layers are followed.
+    """
+    found: set[Edge] = set()
+    waiting, known = [root], {root}
+    while waiting:
+        for edge in _edges(waiting.pop()):
+            found.add(edge)
+            node = edge[0]
+            if node is not but and node not in known and (layers or operation(node) != "linear"):
+                known.add(node)
+                waiting.append(node)
+    return found
+
+
 def _is_by_noise(product: Node, saved: SavedValues) -> bool:
     """Return whether the constant in a product has one number for each value, like noise."""
     shape = graph.output_shape(product)
@@ -99,6 +162,6 @@ def _head(root: Node) -> set[Node]:
     return found
 
 
-def _edges(node: Node) -> list[tuple[Node, int]]:
+def _edges(node: Node) -> list[Edge]:
     """Return the operands that need a gradient, each as a node and the number of its output."""
     return [(child, number) for child, number in node.next_functions if child is not None]

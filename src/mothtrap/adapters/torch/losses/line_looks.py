@@ -44,6 +44,11 @@ class LineLooks(Generic[LineT]):
         self._make, self._at = make, at
         self._lines: dict[str, LineT] = {}
 
+    @property
+    def count(self) -> int:
+        """Number of lines with a backward pass."""
+        return len(self._lines)
+
     def due(self, loss: BackwardRoot) -> LineT | None:
         """Count a backward pass; return its line if the loss should be sampled."""
         line = self._lines.get(loss.site)

@@ -220,6 +220,7 @@ def _described(
         mean=float(finite.mean()) if finite.numel() else None,
         std=float(finite.std(correction=0)) if finite.numel() else None,
         ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
+        ignored_class=ignored if ignored in range(term.classes or 0) else None,
         outside_share=_outside_share(term, finite),
         weighted=loss_values.is_weighted(term),
         class_weights=loss_values.class_weights(term),

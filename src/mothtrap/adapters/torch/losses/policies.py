@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,6 +42,9 @@ LOWEST = -80.0
 """Represents the logarithm of 0 in a product with 0."""
 MAX_SAMPLES = 4096
 """Maximum number of action samples that are stored until a step ends."""
+LEAST_WEIGHTS = 8
+"""Weights of a loss that must be equal before rewards make no difference. Chosen by hand: each
+episode may have one return for all its actions."""
 DRAWS = 8
 """Draws since the last step whose entropy is read. Chosen by hand: 0.3 ms per step."""
 
@@ -138,11 +141,15 @@ class EntropyObserver:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and the results of their inspections."""
+    """Backward passes of one line, and the results of their inspections.
+
+    `weights` contains the one weight of all log probabilities of a pass; None if there are several.
+    """
 
     zero: int = 0
     unweighted: int = 0
     added: int = 0
+    weights: set[float | None] = field(default_factory=set)
 
 
 class PolicyObserver:
@@ -163,14 +170,17 @@ class PolicyObserver:
         if line is None or loss.root.grad_fn is None:
             return
         saved, weights, unweighted, signs = SavedValues(), [], [], set()
+        same: set[float | None] = set()
         for found in _log_probs(loss.root.grad_fn, saved):
             if found.product is None:
                 unweighted.append(self._is_own(saved, found.node))
             else:
                 weights.append(_is_zero(saved, found.product, found.weight))
+                same.add(_only_weight(saved, found.product, found.weight))
                 signs.add(found.negated)
         if weights or any(unweighted):
             line.looks += 1
+            line.weights |= same
             line.zero += bool(weights) and all(weights)
             line.unweighted += bool(unweighted) and all(unweighted) and not weights
             line.added += signs == {False} and maximizes_rewards(
@@ -184,6 +194,7 @@ class PolicyObserver:
                     zero=line.zero,
                     unweighted=line.unweighted,
                     added=line.added,
+                    constant=_constant(line),
                     location=loss.place,
                 )
             )
@@ -280,6 +291,24 @@ def _weighted(node: Node) -> tuple[Node, str] | None:
         return None
     place = inputs.index(None)
     return inputs[1 - place], ("self", "other")[place]
+
+
+def _only_weight(saved: SavedValues, product: Node, name: str) -> float | None:
+    """Return the weight of several log probabilities if it is the same for all."""
+    weight = saved.of(product).get(name)
+    if weight is None or weight.numel() < LEAST_WEIGHTS:
+        return None
+    least, greatest = float(weight.min()), float(weight.max())
+    return least if least == greatest else None
+
+
+def _constant(line: _Line) -> float | None:
+    """Return the weight of all log probabilities in all passes, if an environment gives rewards."""
+    if len(line.weights) != 1 or line.unweighted:
+        return None
+    [weight] = line.weights
+    rewarded = weight and maximizes_rewards(running_files(), mentions.loaded_files())
+    return weight if rewarded else None
 
 
 def _is_zero(saved: SavedValues, product: Node, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
-from mothtrap.adapters.torch.job.graph import LossTerm
+from mothtrap.adapters.torch.job.graph import LossTerm, nodes, operation
 from mothtrap.adapters.torch.losses.causality import looks_ahead
 from mothtrap.adapters.torch.losses.loss_targets import (
     Forward,
@@ -33,6 +33,8 @@ TOKENS_EVERY = 8
 """Inspections of a call site in which tokens are counted: the first ones, then one in N."""
 MAX_SHARES = 16
 """Number of reported most frequent tokens."""
+PACKS = "pack_padded_sequence"
+"""Operation by which recurrent layers get sequences without their padding."""
 _ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadAttention")
 
 
@@ -65,7 +67,7 @@ class TargetObserver:
         forward = latest_forward(self._forwards.retained, term.node)
         first = looks < FIRST_LOOKS
         if first or looks % TOKENS_EVERY == 0:
-            self._count_tokens(forward)
+            self._count_tokens(forward, term)
         checkpointed = self._forwards.recomputes
         found = sample(term, forward, checkpointed=checkpointed, columns=first, alone=alone)
         if found is not None and found.input_offsets is None and len(terms) > 1:
@@ -90,8 +92,10 @@ class TargetObserver:
         every = [looks_ahead(term.node, modules, length) for length in sorted(lengths)]
         return next((what for what in every if what), "")
 
-    def _count_tokens(self, forward: Forward) -> None:
-        for place, tokens in enumerate(t for t in forward.inputs if are_tokens(t)):
+    def _count_tokens(self, forward: Forward, term: LossTerm) -> None:
+        every = [tensor for tensor in forward.inputs if are_tokens(tensor)]
+        packed = bool(every) and any(operation(node) == PACKS for node in nodes([term.node]))
+        for place, tokens in enumerate(every):
             values, counts = torch.unique(tokens.reshape(-1)[:MAX_TARGETS], return_counts=True)
             most = counts.argsort(descending=True)[:MAX_SHARES]
             total = int(counts.sum())
@@ -102,5 +106,6 @@ class TargetObserver:
                     argument=str(place),
                     count=total,
                     shares={value: count / total for value, count in shares},
+                    packed=packed,
                 )
             )

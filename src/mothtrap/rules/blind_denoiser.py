@@ -1,0 +1,112 @@
+"""LOS427: a network predicts noise that its input does not contain, or gets no timestep."""
+
+from __future__ import annotations
+
+import math
+
+from mothtrap.core.facts.losses import NoisePrediction
+from mothtrap.core.found import Found
+from mothtrap.core.needs import Need
+from mothtrap.core.own_rules import rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
+
+DEVIATIONS = 4.0
+"""Standard errors that are added to a correlation before it counts as small; chosen by hand."""
+NOISE, TIMESTEP = (0, 1), (2,)
+"""Fixes of the two faults."""
+
+
+@rule(
+    "LOS427",
+    title="noise cannot be predicted",
+    needs=[Need(facts=(NoisePrediction,))],
+    explains=(
+        *UNLEARNED,
+        "learning_rate_too_low",
+        "loss_oscillating",
+        "nothing_learned",
+        "vanishing_gradient",
+    ),
+)
+def blind_denoiser(
+    window: Window,
+    *,
+    looks: int = threshold(5, unit="backward passes", source="chosen by hand"),
+    correlation: float = threshold(
+        0.05, unit="correlation", source="chosen by hand: 0.3 and more in diffusion models"
+    ),
+) -> Found | None:
+    """A network predicts noise that its input does not contain, or gets no timestep.
+
+    What it detects:
+        A loss that compares predictions with standard normal noise, as in a diffusion model, if the
+        data that enter the network do not contain this noise, or if the timestep that it gets is
+        the same for all rows of all batches.
+
+    Why it matters:
+        Noise that is not in the input cannot be predicted: the best prediction is 0, and the loss
+        stays at the variance of the noise. With one timestep, the network learns a single noise
+        level. In both cases samples drawn from the model are noise.
+
+    Fires:
+        Warning after `looks` inspected backward passes of a line, when the correlation of the noise
+        with the input is below `correlation`, with four standard errors added. Also when every
+        other input of the network had one value for all rows of these passes.
+
+    Stays quiet:
+        When the input is itself standard normal noise, as in programs with random data. When a part
+        of the input has another shape than the noise and could contain it. When the network has no
+        other input than the noisy data. For rows of fewer than 16 values, and for targets that
+        combine noise and data.
+
+    What to do:
+        - Give the network the noisy data: `model(x_t, t)`, with `x_t = a_t * x + b_t * noise`.
+        - Compare its output with the noise that was added, not with newly drawn noise.
+        - Draw a timestep for each row: `t = torch.randint(0, timesteps, (len(x),))`.
+
+    Example:
+        loss = F.mse_loss(model(x, t), noise)                      # x is the clean image
+        loss = F.mse_loss(model(a_t * x + b_t * noise, t), noise)
+
+    References:
+        Ho et al. 2020, Denoising diffusion probabilistic models, algorithm 1,
+        https://arxiv.org/abs/2006.11239
+    """
+    for one in window.latest(NoisePrediction, by="location"):
+        if one.looks < looks:
+            continue
+        if one.constant_condition:
+            message = (
+                "the network should predict standard normal noise, and every other input, such as "
+                f"the timestep, had one value for all rows of {one.looks} batches"
+            )
+        elif one.correlation is not None and _is_small(one.correlation, one.values, correlation):
+            message = (
+                "the network should predict standard normal noise, but the data that it gets do "
+                f"not contain this noise: their correlation over {one.values:,} values is "
+                f"{one.correlation:.2g} (limit {correlation:g})"
+            )
+        else:
+            continue
+        return Found.of(
+            one,
+            message,
+            step=0,
+            last_step=window.last_step,
+            count=one.looks,
+            evidence={
+                "correlation": one.correlation,
+                "values": one.values,
+                "looks": one.looks,
+                "limit": correlation,
+            },
+            fixes=TIMESTEP if one.constant_condition else NOISE,
+        )
+    return None
+
+
+def _is_small(correlation: float, values: int, limit: float) -> bool:
+    """Return whether a correlation is certainly below a limit."""
+    return abs(correlation) + DEVIATIONS / math.sqrt(values) < limit
