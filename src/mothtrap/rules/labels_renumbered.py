@@ -105,6 +105,7 @@ def labels_renumbered(
             late,
             f"the model predicts class {', '.join(pairs)} in the evaluation, and is right for "
             f"{own:.0%} of the rows: the classes are numbered differently than in training",
+            step=same[0].step,  # the labels are the same in each evaluation
             evidence={"value": share, "limit": moved, "right": own},
             mode="eval",
         )
