@@ -90,6 +90,7 @@ class LightGBMHandle(BoostingHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace the functions that create tables, rounds and evaluations."""
+        self.watch_predictions(lightgbm.LGBMModel, lightgbm.LGBMClassifier)
         self.after(lightgbm.Dataset, "__init__", self._made_table)
         for module in (lightgbm, lightgbm.engine, lightgbm.sklearn):
             for name in ("train", "cv"):
