@@ -18,7 +18,7 @@ BINARY = "binary_crossentropy"
 
 def call(
     step: int,
-    function: str = SPARSE,
+    function: str | None = SPARSE,
     operation: str = "cross_entropy",
     chain: tuple[str, ...] = ("linear",),
     shape: tuple[int, ...] = (32, 10),
@@ -79,6 +79,7 @@ class TestLossMismatch(RuleTests):
         yield twice(**SQUARED, targets=labels(9.0))
         yield twice(**SQUARED | {"shape": (32,)}, targets=labels(2.0))
         yield twice(**SQUARED | {"shape": (32,)}, targets=labels(1.0))
+        yield twice(**SQUARED | {"shape": (32,), "function": None}, targets=labels(1.0))
 
     def healthy(self) -> Iterable[Window]:
         yield twice()
@@ -88,6 +89,8 @@ class TestLossMismatch(RuleTests):
         yield twice(**SQUARED, targets=labels(9.0, "float32"))
         yield twice(**SQUARED | {"shape": (32,)}, targets=labels(1.0, "float32"))
         yield twice(**SQUARED | {"shape": (32, 3)}, targets=labels(1.0))
+        yield twice(**SQUARED | {"function": None}, targets=labels(1.0, "float32"))
+        yield twice(**SCORES | {"function": None, "operation": "binary_cross_entropy"})
 
 
 @pytest.mark.parametrize("given", [SCORES, ONE_OUTPUT, ONE_SOFTMAX])

@@ -89,7 +89,11 @@ class LossMismatch(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Check every line that computes a loss."""
-        calls = [call for call in train_calls(window) if call.function is not None]
+        calls = [
+            call
+            for call in train_calls(window)
+            if call.function is not None or call.operation == "elementwise"
+        ]
         if not calls:
             raise NotApplicable("no known loss function was called")
         found = []
@@ -118,6 +122,9 @@ class LossMismatch(Rule):
         """Yield all mismatches, the most certain first."""
         first = calls[0]
         outputs = (first.prediction_shape or (0,))[-1]
+        if first.function is None:
+            yield from self._class_numbers(calls, outputs)
+            return
         if first.operation == "cross_entropy" and outputs == 1:
             yield _Mismatch(
                 severity=Severity.ERROR,
@@ -231,8 +238,12 @@ class LossMismatch(Rule):
         classes = int(greatest - least) + 1
         yield _Mismatch(
             severity=Severity.WARNING,
-            message=f"`{calls[0].function}` treats the integers {least:g} to {greatest:g} as "
+            message=f"{_name(calls[0])} treats the integers {least:g} to {greatest:g} as "
             "quantities; if they are class indices, use a categorical loss",
             fix=f"For classes, output {classes} scores, one per class (`num_labels={classes}` in "
             "Hugging Face models), and use a categorical cross-entropy.",
         )
+
+
+def _name(call: LossCall) -> str:
+    return f"`{call.function}`" if call.function is not None else "the loss"
