@@ -23,6 +23,7 @@ def differs(**more) -> TablesDiffer:
     [
         ({"distance": {"age": 41.0, "debt": 9.0}}, "the mean of age is 41"),
         ({"order": (("a", "b"), ("b", "a"))}, "a has the values of b"),
+        ({"order": (("b", "a"), ("a", "b")), "by_name": True}, "b is where a was"),
         ({"constant": ("late",)}, "1 are constant"),
     ],
 )
@@ -30,6 +31,7 @@ def test_fires(more, words: str) -> None:
     [finding] = check(began(), differs(**more))
     assert (finding.severity, finding.mode) == (Severity.WARNING, "eval")
     assert words in finding.message
+    assert finding.fixes[0].startswith("Select columns by name") is ("order" in more)
 
 
 def test_stays_quiet_where_tables_are_alike() -> None:

@@ -90,6 +90,9 @@ def test_nothing_but_ignored_labels_is_an_error_of_a_mean() -> None:
     [finding] = check(call(ignored_share=0.9), call(8, ignored_share=1.0))
     assert (finding.severity, finding.step) == (Severity.ERROR, 8)
     assert check(call(ignored_share=1.0, reduction="sum", counts=(3, 1))) == []
+    [finding] = check(call(ignored_share=1.0), call(8, ignored_share=1.0))
+    assert "of each batch" in finding.message
+    assert finding.fixes[0].startswith("Check where the labels come from")
 
 
 def ignoring(step: int, **more: object) -> LossCall:

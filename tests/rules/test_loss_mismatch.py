@@ -18,7 +18,7 @@ BINARY = "binary_crossentropy"
 
 def call(
     step: int,
-    function: str = SPARSE,
+    function: str | None = SPARSE,
     operation: str = "cross_entropy",
     chain: tuple[str, ...] = ("linear",),
     shape: tuple[int, ...] = (32, 10),
@@ -77,6 +77,9 @@ class TestLossMismatch(RuleTests):
         for given in (SCORES, ONE_OUTPUT, ONE_SOFTMAX, TEN_BINARY, SIGMOIDS):
             yield twice(**given)
         yield twice(**SQUARED, targets=labels(9.0))
+        yield twice(**SQUARED | {"shape": (32,)}, targets=labels(2.0))
+        yield twice(**SQUARED | {"shape": (32,)}, targets=labels(1.0))
+        yield twice(**SQUARED | {"shape": (32,), "function": None}, targets=labels(1.0))
 
     def healthy(self) -> Iterable[Window]:
         yield twice()
@@ -84,6 +87,10 @@ class TestLossMismatch(RuleTests):
         yield twice(**SCORES | {"probabilities": False})
         yield twice(**SQUARED, targets=labels(120.0))
         yield twice(**SQUARED, targets=labels(9.0, "float32"))
+        yield twice(**SQUARED | {"shape": (32,)}, targets=labels(1.0, "float32"))
+        yield twice(**SQUARED | {"shape": (32, 3)}, targets=labels(1.0))
+        yield twice(**SQUARED | {"function": None}, targets=labels(1.0, "float32"))
+        yield twice(**SCORES | {"function": None, "operation": "binary_cross_entropy"})
 
 
 @pytest.mark.parametrize("given", [SCORES, ONE_OUTPUT, ONE_SOFTMAX])

@@ -279,6 +279,13 @@ def test_a_fall_at_the_last_two_of_many_layers_is_not_depth() -> None:
     assert "through 14 layers" in finding.message
 
 
+def test_a_transformer_of_one_block_does_not_vanish_with_depth() -> None:
+    one_block = [1.5e-5, 1.4e-4, 1e-5, 1.9e-4, 1.3e-3, 6e-2]  # the last two: pooler, classifier
+    assert VanishingGradient().check(window(layers(one_block), LEVEL_OF_LOSS)) == []
+    even = [10.0 ** (-n) for n in range(6, 0, -1)]
+    assert VanishingGradient().check(window(layers(even), LEVEL_OF_LOSS)) != []
+
+
 def test_queries_and_keys_are_not_the_first_layers() -> None:
     levels = [1e-5, 1e-5, 0.02, 0.03, 0.04, 0.05, 0.1, 0.14]
     made = layers(levels)

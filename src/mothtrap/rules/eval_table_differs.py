@@ -53,9 +53,9 @@ def eval_table_differs(window: Window) -> list[Found]:
         Warning when the mean of a column is more than 3 training standard deviations away, or its
         spread differs by a factor of ten, unless more than 95 % of its values are equal. Warning
         when at least two columns are each distributed like a different training column. Warning
-        when a column that varies in training is constant. Warning when the mean label of a
-        regression is more than 3 training standard deviations away from the mean training
-        label.
+        when a column that varies in training is constant. Warning when the columns of two frames
+        have the same names in different orders. Warning when the mean label of a regression is more
+        than 3 training standard deviations away from the mean training label.
 
     Stays quiet:
         For row numbers, for tables with fewer than 100 rows, and for smaller drift.
@@ -146,7 +146,7 @@ def _of_estimator(one: EstimatorFitted, seen: TablesDiffer) -> Found:
 
 def _is_another_order(seen: TablesDiffer) -> bool:
     """Return whether most of the columns that differ have the values of another column."""
-    return len(seen.order) >= max(2, len(seen.distance) / 2)
+    return seen.by_name or len(seen.order) >= max(2, len(seen.distance) / 2)
 
 
 def _fixes(seen: TablesDiffer) -> tuple[int, ...]:
@@ -154,6 +154,13 @@ def _fixes(seen: TablesDiffer) -> tuple[int, ...]:
 
 
 def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:
+    if seen.by_name:
+        here, there = seen.order[0]
+        return (
+            tuple(name for name, _ in seen.order),
+            f"{len(seen.order)} are in a different order than in training: {here} is where {there} "
+            "was",
+        )
     if _is_another_order(seen):
         here, there = seen.order[0]
         return (

@@ -23,6 +23,10 @@ from mothtrap.rules._loss_calls import (
     train_calls,
 )
 
+OTHER_LABELS = (
+    "Check where the labels come from, and which of them are replaced by the ignored index: no "
+    "label is left."
+)
 PIXELS = 100
 """Targets with at least this maximum count as unscaled pixels; chosen by hand."""
 LEAST_CALLS, LEAST_LABELS = 3, 100
@@ -193,14 +197,16 @@ class LabelOutOfRange(Rule):
         if not wrong:
             return None
         count = wrong[0].targets.count if wrong[0].targets else 0
+        every = len(wrong) == len(calls) > 1
         return finding_of_calls(
             self,
             window,
             wrong,
             Severity.ERROR,
-            f"all {count} labels of a batch are ignored, so the mean loss is 0/0 (NaN)",
+            f"all {count} labels of {'each' if every else 'a'} batch are ignored, so the mean "
+            "loss is 0/0 (NaN)",
             {"ignored_share": 1.0, "targets": count},
-            fixes=self.fixes(window)[4:5],
+            fixes=(OTHER_LABELS,) if every else self.fixes(window)[4:5],
         )
 
     def _class_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:

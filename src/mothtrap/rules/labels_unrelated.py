@@ -118,8 +118,9 @@ class LabelsUnrelated(Rule):
         compared = [
             one for one in window.seen(PredictionsCompared) if one.rows >= self.predicted_rows
         ]
-        if compared:
-            return self._of_estimators(window, compared)
+        found = self._of_estimators(window, compared)
+        if found or (compared and not any(window.seen(Evaluation))):
+            return found
         every = evaluated(window)
         if has_players(window):
             raise NotApplicable("several losses compete with each other")
@@ -137,15 +138,15 @@ class LabelsUnrelated(Rule):
         known = [one for one in known if one.last.site in counting]
         if not known:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations were recorded")
-        found, reasons = [], []
+        judged, reasons = [], []
         for one in known:
             try:
-                found.append(self._judge(window, one, counting[one.last.site]))
+                judged.append(self._judge(window, one, counting[one.last.site]))
             except NotEnoughData as reason:
                 reasons.append(reason)
         if len(reasons) == len(known):
             raise reasons[-1]
-        return [finding for finding in found if finding][:1]
+        return [finding for finding in judged if finding][:1]
 
     def _of_estimators(self, window: Window, compared: list[PredictionsCompared]) -> list[Finding]:
         """Check the predictions that a script makes for rows on which it did not train."""

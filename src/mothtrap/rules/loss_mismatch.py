@@ -90,7 +90,11 @@ class LossMismatch(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Check every line that computes a loss."""
-        calls = [call for call in train_calls(window) if call.function is not None]
+        calls = [
+            call
+            for call in train_calls(window)
+            if call.function is not None or call.operation == "elementwise"
+        ]
         if not calls:
             raise NotApplicable("no known loss function was called")
         found = []
@@ -119,6 +123,9 @@ class LossMismatch(Rule):
         """Yield all mismatches, the most certain first."""
         first = calls[0]
         outputs = (first.prediction_shape or (0,))[-1]
+        if first.function is None:
+            yield from self._class_numbers(calls, outputs)
+            return
         if first.operation == "cross_entropy" and outputs == 1:
             yield _Mismatch(
                 severity=Severity.ERROR,
@@ -224,19 +231,24 @@ class LossMismatch(Rule):
     def _class_numbers(self, calls: list[LossCall], outputs: int) -> Iterator[_Mismatch]:
         """Find class indices that one output fits as a quantity."""
         samples = [call.targets for call in calls if call.targets is not None]
-        if calls[0].operation != "elementwise" or outputs != 1 or len(samples) < self.calls:
+        one = outputs == 1 or len(calls[0].prediction_shape or ()) == 1
+        if calls[0].operation != "elementwise" or not one or len(samples) < self.calls:
             return
         if any(sample.dtype not in INTEGERS or sample.least is None for sample in samples):
             return
         least = min(sample.least or 0.0 for sample in samples)
         greatest = max(sample.greatest or 0.0 for sample in samples)
-        if least not in (0.0, 1.0) or not 1 < greatest - least < self.most_classes:
+        if least not in (0.0, 1.0) or not 1 <= greatest - least < self.most_classes:
             return
         classes = int(greatest - least) + 1
         yield _Mismatch(
             severity=Severity.WARNING,
-            message=f"`{calls[0].function}` treats the integers {least:g} to {greatest:g} as "
+            message=f"{_name(calls[0])} treats the integers {least:g} to {greatest:g} as "
             "quantities; if they are class indices, use a categorical loss",
-            fix=f'For classes, end with `Dense({classes}, activation="softmax")` and use '
-            '`loss="sparse_categorical_crossentropy"`.',
+            fix=f"For classes, output {classes} scores, one per class (`num_labels={classes}` in "
+            "Hugging Face models), and use a categorical cross-entropy.",
         )
+
+
+def _name(call: LossCall) -> str:
+    return f"`{call.function}`" if call.function is not None else "the loss"

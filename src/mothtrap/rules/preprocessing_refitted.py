@@ -28,6 +28,8 @@ def preprocessing_refitted(window: Window) -> Found | None:
     Fires:
         Warning when a transformer is fitted to as many rows as the model, and a transformer of the
         same class is fitted later to as many rows as the model predicts.
+        Warning when a scaler is fitted only to as many rows as the model predicts, before the model
+        is fitted to other rows.
 
     Stays quiet:
         Cross-validation, where each fold fits its own transformer to its training rows. If both
@@ -36,6 +38,7 @@ def preprocessing_refitted(window: Window) -> Found | None:
     What to do:
         - Fit once, to the training rows, and only transform the others:
           `x_test = scaler.transform(x_test)`.
+        - Fit it to the training rows: `scaler.fit(x_train)`.
         - Put the transformer into the model: `make_pipeline(StandardScaler(), model)`.
 
     Example:
@@ -46,11 +49,20 @@ def preprocessing_refitted(window: Window) -> Found | None:
         https://scikit-learn.org/stable/common_pitfalls.html#inconsistent-preprocessing
     """
     for one in window.seen(TransformRefitted, steps=1):
+        words = (
+            f"{one.train_rows} training rows, and fitted again to the {one.eval_rows} rows that "
+            "the model predicts"
+        )
+        if one.only:
+            words = (
+                f"the {one.eval_rows} rows that the model predicts, not to the {one.train_rows} "
+                "training rows"
+            )
         return Found.of(
             one,
-            f"{one.transform} is fitted to {one.train_rows} training rows, and fitted again to the "
-            f"{one.eval_rows} rows that the model predicts",
+            f"{one.transform} is fitted to {words}",
             mode="eval",
             evidence={"train_rows": one.train_rows, "eval_rows": one.eval_rows},
+            fixes=(1, 2) if one.only else (0, 2),
         )
     return None

@@ -64,7 +64,7 @@ class ScheduleAtWrongPace(Rule):
     )
     explains = (
         *("learning_rate_too_low", "learning_rate_zero", "loss_oscillating"),
-        *("loss_not_decreasing", "stuck_at_chance", "update_ratio"),
+        *("loss_not_decreasing", "stuck_at_chance", "update_ratio", "vanishing_gradient"),
     )
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")

@@ -66,7 +66,10 @@ class StepWithoutBackward(Rule):
         Need(scalars=("loss",), optional=True),
     )
     proof = Proof(title="State of the gradient at the step", scalars=("gradient_state",))
-    explains = ("loss_not_decreasing", "stuck_at_chance", "loss_diverging")
+    explains = (
+        *("loss_not_decreasing", "stuck_at_chance", "loss_diverging"),
+        "train_mode_in_evaluation",  # forwards without backward look like evaluations
+    )
 
     absent_steps: int = threshold(
         3,

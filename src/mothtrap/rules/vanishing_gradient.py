@@ -36,6 +36,12 @@ ORDERED = 0.7
 
 MANY_LAYERS = 10
 """From this many layers on, a fall with depth is distinguished from a fall at two layers."""
+FEW_LAYERS = 6
+"""From this many layers on, the layers of one block of a transformer are recognized: their
+gradients rise and fall in turn, below the pooling layer and the last layer."""
+SHARE_WITHIN = 0.5
+"""Greatest share of the rises and falls that may remain between the ends; chosen by hand: it is
+0.34 in a BERT of one block."""
 SHARE_ELSEWHERE = 0.4
 """Least share of the fall that is not at the two layers where it is largest. Chosen by hand: it is
 0.29 in a small BERT, and (L - 3) / (L - 1) in L equal layers."""
@@ -364,11 +370,18 @@ def _falls_at_two_layers(level_L: Floats) -> bool:
         level_L: Gradient of each layer, front to back, shape (L,).
     """
     if len(level_L) < MANY_LAYERS:
-        return False
+        return len(level_L) >= FEW_LAYERS and _is_uneven(level_L[:-2])
     quarter = max(1, len(level_L) // 4)
     highest_L = np.log(np.maximum(np.maximum.accumulate(level_L), 1e-300))[quarter - 1 :]
     fall_L = np.sort(np.diff(highest_L))
     return float(fall_L[:-2].sum()) < SHARE_ELSEWHERE * float(fall_L.sum())
+
+
+def _is_uneven(level_L: Floats) -> bool:
+    """Return whether the gradient rises and falls from layer to layer, and hardly with depth."""
+    step_L = np.diff(np.log(np.maximum(level_L, 1e-300)))
+    falls = abs(float(step_L.sum())) < SHARE_WITHIN * float(np.abs(step_L).sum())
+    return falls and bool((np.sign(step_L[1:]) != np.sign(step_L[:-1])).all())
 
 
 def _beside_epsilon(window: Window, gradient: float) -> str:

@@ -20,6 +20,7 @@ from mothtrap.testing import AdapterTests  # noqa: E402
 class TestCatBoost(AdapterTests):
     adapter = ADAPTER
     steps = 12
+    elsewhere = {"PredictionsCompared": "tests/tracing/boosting/test_predicted.py"}
     replaced = (catboost.Pool, _CatBoostBase)
 
     def train(self) -> bytes:

@@ -19,6 +19,7 @@ from mothtrap.testing import AdapterTests  # noqa: E402
 class TestLightGBM(AdapterTests):
     adapter = ADAPTER
     steps = 12
+    elsewhere = {"PredictionsCompared": "tests/tracing/boosting/test_predicted.py"}
     replaced = (
         lightgbm,
         lightgbm.engine,

@@ -222,3 +222,23 @@ def test_an_error_of_the_library_passes() -> None:
 
     process, _ = watched(ADAPTER, fails)
     assert len(process.steps()) == 2
+
+
+def test_an_objective_that_is_not_given_is_the_default() -> None:
+    def fit(**more: object) -> lightgbm.Booster:
+        given = {"verbose": -1, "num_leaves": 4, "metric": ["l1", "l2"], **more}
+        train = lightgbm.Dataset(X[:300], X[:300, 0])
+        valid = train.create_valid(X[300:], X[300:, 0])
+        return lightgbm.train(given, train, 3, valid_sets=[valid])
+
+    def squared(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        return predicted - data.get_label(), np.ones_like(predicted)
+
+    process, _ = watched(ADAPTER, fit)
+    [began] = of(process, BoostingBegan)
+    assert isinstance(began, BoostingBegan)
+    assert began.objective == "regression"
+    process, _ = watched(ADAPTER, lambda: fit(objective=squared))
+    [began] = of(process, BoostingBegan)
+    assert isinstance(began, BoostingBegan)
+    assert began.objective == "custom"

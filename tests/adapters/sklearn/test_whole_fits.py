@@ -36,6 +36,7 @@ from mothtrap.core.facts.estimators import (
 )
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.trees import BoostingBegan, TablesDiffer, TableSeen, TreesGrown
+from mothtrap.rules.preprocessing_refitted import preprocessing_refitted
 from mothtrap.rules.train_eval_overlap import TrainEvalOverlap
 
 RNG = np.random.default_rng(0)
@@ -182,3 +183,21 @@ def test_parameters_are_numbers() -> None:
     assert fitted.parameters["C"] == 1e-4
     assert "gamma" not in fitted.parameters
     assert "probability" not in fitted.parameters
+
+
+@pytest.mark.parametrize("rows", [XT, XV])
+def test_a_scaler_that_is_fitted_to_the_evaluation_rows_only(rows: np.ndarray) -> None:
+    def train() -> Any:
+        scaler = StandardScaler().fit(rows)
+        model = KNeighborsClassifier().fit(scaler.transform(XT), YT)
+        return model.score(scaler.transform(XV), YV)
+
+    process, _ = watched(ADAPTER, train)
+    found = of(process, TransformRefitted)
+    assert len(found) == (rows is XV)
+    for one in found:
+        assert isinstance(one, TransformRefitted)
+        assert (one.only, one.train_rows, one.eval_rows) == (True, 250, 150)
+        [finding] = preprocessing_refitted().check(window(one))
+        assert "fitted to the 150 rows that are predicted" in finding.message
+        assert finding.fixes[0].startswith("Fit it to the training rows")

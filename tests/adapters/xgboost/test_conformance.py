@@ -23,7 +23,7 @@ class TestXGBoost(AdapterTests):
     elsewhere = dict.fromkeys(
         ("prediction", "shap", "average_shap", "importance", "tree"),
         "tests/adapters/xgboost/test_values.py: only where they are named",
-    )
+    ) | {"PredictionsCompared": "tests/tracing/boosting/test_predicted.py"}
     replaced = (
         xgboost.Booster,
         xgboost.DMatrix,

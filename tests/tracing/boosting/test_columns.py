@@ -150,3 +150,18 @@ def test_a_spread_that_depends_on_a_few_rows_is_no_difference() -> None:
     found = differences(np.column_stack([PLAIN, RNG.normal(size=ROWS)]), wide)
     assert found is not None
     assert found.spread["f4"] == pytest.approx(30, rel=0.2)
+
+
+def test_frames_with_the_same_names_in_another_order_are_told() -> None:
+    pandas = pytest.importorskip("pandas")
+    names = ["a", "b", "c", "d"]
+    frame = pandas.DataFrame(PLAIN, columns=names)
+    ours, theirs = sample_of(frame), sample_of(frame[["a", "c", "b", "d"]])
+    assert ours is not None
+    assert theirs is not None
+    found = columns.differences(ours, theirs, names, step=0, fit="", site="valid")
+    assert found is not None
+    assert (found.by_name, found.order) == (True, (("c", "b"), ("b", "c")))
+    same = sample_of(frame[names])
+    assert same is not None
+    assert columns.differences(ours, same, names, step=0, fit="", site="valid") is None

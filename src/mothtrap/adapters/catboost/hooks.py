@@ -54,6 +54,7 @@ class CatBoostHandle(BoostingHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace the functions that create tables and train."""
+        self.watch_predictions(catboost.CatBoostRegressor, catboost.CatBoostClassifier)
         self.after(catboost.Pool, "__init__", self._made_table)
         replacements.replace(_CatBoostBase, "_train", self._around_training)
 

@@ -68,7 +68,7 @@ class AfterRound:
                 stopping=self.stopping,
                 rounds_asked=env.end_iteration - env.begin_iteration,
                 is_cv=is_cv,
-                custom=callable(env.params.get("objective")) or not env.params.get("objective", 1),
+                custom=_is_custom(env.params.get("objective")),
             ),
         )
         latest = latest_of([(row[0], row[1], row[2]) for row in rows])
@@ -90,6 +90,7 @@ class LightGBMHandle(BoostingHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace the functions that create tables, rounds and evaluations."""
+        self.watch_predictions(lightgbm.LGBMModel, lightgbm.LGBMClassifier)
         self.after(lightgbm.Dataset, "__init__", self._made_table)
         for module in (lightgbm, lightgbm.engine, lightgbm.sklearn):
             for name in ("train", "cv"):
@@ -205,6 +206,11 @@ class LightGBMHandle(BoostingHandle):
         return not targets or any(
             target is booster or target is table or _is_estimator(target) for target in targets
         )
+
+
+def _is_custom(objective: Any) -> bool:
+    """Return whether an objective is a user's function; None is the default of the library."""
+    return callable(objective) or objective in ("", "none", "custom")
 
 
 def _is_estimator(target: object = None) -> bool:

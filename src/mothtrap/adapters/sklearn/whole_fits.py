@@ -38,6 +38,8 @@ FOLDS: Final = "_fit_and_score"
 """Function of the library that fits and scores one fold."""
 CROSS_VALIDATES: Final = "cross_validate"
 """Function of the library that makes the folds, also for `cross_val_score`."""
+SCALER: Final = "Scaler"
+"""End of the names of transformers that scale columns."""
 MAX_FITS: Final = 16
 """Maximum number of fits of one line that are described; searches and loops run thousands."""
 MAX_EVALUATIONS: Final = 64
@@ -303,7 +305,10 @@ class WholeFits:
         return self._fitted[estimator]
 
     def _refitted(self, fitted: Fitted, rows: int) -> list[TransformRefitted]:
-        """Return the transformer that was fitted to the training rows, and again to these rows."""
+        """Return the transformer that was fitted to the training rows, and again to these rows.
+
+        Or the scaler that was fitted only to these rows, before the model was fitted to others.
+        """
         if rows == fitted.rows:
             return []
         before = {
@@ -311,6 +316,23 @@ class WholeFits:
             for clock, name, count, place in self._transforms
             if clock < fitted.order and count == fitted.rows
         }
+        alone = {
+            name: place
+            for clock, name, count, place in self._transforms
+            if clock < fitted.order and count == rows and name.endswith(SCALER)
+        }
+        elsewhere = {name for _, name, count, _ in self._transforms if count != rows}
+        for name in alone.keys() - elsewhere:
+            return [
+                TransformRefitted(
+                    step=self._handle.job.now.step,
+                    transform=name,
+                    train_rows=fitted.rows,
+                    eval_rows=rows,
+                    only=True,
+                    location=alone[name] or None,
+                )
+            ]
         return [
             TransformRefitted(
                 step=self._handle.job.now.step,

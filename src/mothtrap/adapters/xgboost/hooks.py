@@ -34,6 +34,7 @@ class XGBoostHandle(BoostingHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace the functions that create tables, rounds and evaluations."""
+        self.watch_predictions(xgboost.XGBModel, xgboost.XGBClassifier)
         for kind in TABLES:
             self.after(kind, "__init__", self._made_table)
         self.after(CallbackContainer, "after_training", self._after_training)

@@ -66,7 +66,7 @@ class TransformRefitted(Fact, frozen=True, kw_only=True, tag=True):
     """A preprocessing step was fitted once to the training rows, and again to evaluation rows.
 
     `transform` is its class. `location` is the line of the second fit, and `fit_location` the line
-    of the first.
+    of the first. `only`: it was fitted to the evaluation rows alone, at `location`.
     """
 
     transform: str
@@ -74,3 +74,4 @@ class TransformRefitted(Fact, frozen=True, kw_only=True, tag=True):
     eval_rows: int
     fit_location: str | None = None
     location: str | None = None
+    only: bool = False

@@ -168,7 +168,8 @@ class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
     `distance` is the distance of the means in standard deviations of the training data, by column,
     largest first, at most 32. `spread` contains the factor by which the spread of some of them
     differs. `order` contains pairs of columns (evaluation, training) with matching distributions,
-    if there are several. `constant` columns vary only in training.
+    if there are several. `by_name`: `order` contains the names of the columns at the same place,
+    which the library does not compare. `constant` columns vary only in training.
     """
 
     fit: str
@@ -178,6 +179,7 @@ class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
     spread: dict[str, float] = {}
     order: tuple[tuple[str, str], ...] = ()
     constant: tuple[str, ...] = ()
+    by_name: bool = False
 
 
 class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):

@@ -127,6 +127,17 @@ def differences(
     """
     if train.kept_RC.shape[1] != other.kept_RC.shape[1]:
         return None
+    if train.names != other.names and sorted(train.names) == sorted(other.names):
+        pairs = zip(train.names, other.names, strict=True)
+        moved_C = [(here, there) for there, here in pairs if here != there]
+        return TablesDiffer(
+            step=step,
+            fit=fit,
+            site=site,
+            columns=len(names),
+            order=tuple(moved_C[:SHOWN]),
+            by_name=True,
+        )
     if min(len(train.kept_RC), len(other.kept_RC)) < MIN_ROWS:
         return None
     (mean_C, std_C), (there_C, spread_C) = _moments(train.kept_RC), _moments(other.kept_RC)

@@ -6,6 +6,8 @@ result or exception, and removes its own frame from the traceback.
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,9 +18,10 @@ import numpy.typing as npt
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.pipelines import ShuffledApart
 from mothtrap.statistics.products import correlation
+from mothtrap.tracing.boosting import predicted
 from mothtrap.tracing.boosting.models import Latest, Model
 from mothtrap.tracing.boosting.rounds import Rounds
-from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.boosting.samples import Sample, Samples, sample_of
 from mothtrap.tracing.describe import row_order
 from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.source import frames
@@ -76,7 +79,7 @@ class BoostingHandle(BaseHandle):
     def __init__(self, job: Job, targets: Sequence[object], samples: Samples) -> None:
         self.samples, self.rounds = samples, Rounds(job, samples)
         self.here = Here()
-        self.stops = False
+        self.stops = self._watches_metrics = False
         super().__init__(job, targets)
 
     def stop(self, _: str) -> bool:
@@ -117,11 +120,64 @@ class BoostingHandle(BaseHandle):
             place = frames.user_location()
             self.job.fact(ShuffledApart(step=self.job.now.step, location=place))
 
+    def watch_predictions(self, estimator: type, classifier: type) -> None:
+        """Remember the predictions of the library's estimators.
+
+        Args:
+            estimator: base class of the estimators.
+            classifier: base class of those that predict classes.
+        """
+        for kind in (estimator, classifier):
+            if "predict" in vars(kind):
+                self.after(kind, "predict", functools.partial(self._predicted, classifier))
+
+    def _watch_metrics(self) -> None:
+        """Compare predictions that a script passes to a metric, once its library is imported."""
+        module = sys.modules.get(predicted.METRICS)
+        if module is not None and not self._watches_metrics:
+            self._watches_metrics = True
+            self.replacements.around(module, predicted.CHECKS, self._compares, None)
+
+    def _compares(self, _: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        params = args[0] if args else kwargs.get("params")
+        if isinstance(params, dict) and {"y_true", "y_pred"} <= params.keys():
+            step = self.job.now.step
+            found = predicted.compared(params["y_true"], params["y_pred"], step=step)
+            if found is not None:
+                self.job.fact(found)
+
+    def _predicted(
+        self,
+        classifier: type,
+        model: Any,
+        values: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        fit = self.rounds.latest
+        if fit is not None and self.here.depth == 0:
+            self._watch_metrics()
+            data = args[0] if args else kwargs.get("X", kwargs.get("data"))
+            predicted.remember(
+                values,
+                estimator=type(model).__name__,
+                fit=fit.label,
+                classes=isinstance(model, classifier),
+                trained=len(np.atleast_1d(values)) == fit.rows and _are_rows_of(fit.own, data),
+                location=frames.user_location() or "",
+            )
+
     def look_at_gradients(self, owner: object, gradient: Any, hessian: Any, label: Any) -> None:
         """Report the result of a user's objective."""
         self.job.contain_part(
             "gradients", self.rounds.gradients, owner, _gradients(gradient, hessian, label)
         )
+
+
+def _are_rows_of(sample: Sample | None, data: Any) -> bool:
+    """Return whether as many rows are those of a sample; True if they cannot be compared."""
+    theirs = sample_of(data)
+    return sample is None or theirs is None or np.array_equal(sample.digest_R, theirs.digest_R)
 
 
 def latest_of(rows: Sequence[tuple[str, str, float]]) -> Latest:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.estimators import PredictionsCompared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.pipelines import ShuffledApart
@@ -32,7 +33,7 @@ from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.boosting import columns, guesses, tables, trees
 from mothtrap.tracing.boosting.models import Latest, Model, Settings, Table
-from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.boosting.samples import Sample, Samples
 from mothtrap.tracing.boosting.scores import scores
 from mothtrap.tracing.source import frames
 
@@ -57,9 +58,12 @@ OF_TREES: Final[Facts] = (TreesGrown, FeatureGains, FeatureImportance)
 OF_LOSSES: Final[Facts] = (LossSeries,)
 OF_EVALS: Final[Facts] = (Evaluation, EvaluationMetrics, RowsShared, TablesDiffer, ScoresSeen)
 OF_OBJECTIVES: Final[Facts] = (GradientsGiven,)
+OF_METRICS: Final[Facts] = (PredictionsCompared,)
 REPORTS: Final = Reports(
     scalars=frozenset({"loss"}),
-    facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
+    facts=frozenset(
+        {*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES, *OF_METRICS}
+    ),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),
 )
 """All data that rounds can provide."""
@@ -73,6 +77,7 @@ class Fit:
         sites: labels of the evaluations by the library's names of the data.
         labels: labels of the rows that are evaluated, by name of the data.
         guesses: loss from guessing by name of the data.
+        own: sample of the training rows.
     """
 
     label: str
@@ -89,6 +94,7 @@ class Fit:
     first: int = 0
     trees_told: bool = False
     trees_due: bool = False
+    own: Sample | None = None
     labels: dict[str, Any] = field(default_factory=dict)
     guesses: dict[str, float | None] = field(default_factory=dict)
     importance: trees.Schedule = field(default_factory=lambda: trees.Schedule(trees.GROWTH))
@@ -108,6 +114,9 @@ class Rounds:
     Args:
         job: receives the observations.
         samples: rows of tables, sampled when the tables were created.
+
+    Attributes:
+        latest: the training run that began last.
     """
 
     def __init__(self, job: Job, samples: Samples) -> None:
@@ -116,6 +125,7 @@ class Rounds:
         self._made = 0
         self._losses = self._held_out = self._trees = self._gradients = False
         self._thread: int | None = None
+        self.latest: Fit | None = None
 
     def closed(self, owner: object, model: Model, made: int, latest: Latest, call: str) -> None:
         """Process a complete round.
@@ -221,6 +231,7 @@ class Rounds:
 
     def _describe(self, fit: Fit, model: Model, latest: Latest) -> None:
         settings = fit.settings = model.settings(latest)
+        self.latest = fit
         train, evals = model.tables()
         sites, fit.train_site = list(latest), self._train_site(model, train, evals, latest)
         metrics = tuple(dict.fromkeys(name for of in latest.values() for name in of))
@@ -280,8 +291,9 @@ class Rounds:
     def _report_tables(self, fit: Fit, train: Table, evals: Sequence[tuple[Table, str]]) -> None:
         job, step, place = self._job, self._job.now.step, fit.location
         fit.rows, fit.columns = train.rows, train.columns
+        fit.own = self._samples.of(train.key)
         classes = fit.settings.task in ("two_classes", "classes")
-        scaled, ours = fit.settings.scaled, self._samples.of(train.key)
+        scaled, ours = fit.settings.scaled, fit.own
         about = {"step": step, "fit": fit.label}
         known = {"classes": classes, "scaled": scaled, "place": place}
         job.fact(tables.describe(train, ours, site="", **about, **known))  # type: ignore[arg-type]
@@ -417,7 +429,7 @@ class Rounds:
                 )
 
     def _stand_ready(self, fit: Fit, losses: bool, held_out: bool) -> None:
-        self._job.stood_ready(OF_EACH_ROUND)
+        self._job.stood_ready((*OF_EACH_ROUND, *OF_METRICS))
         if fit.settings.has_trees:
             self._trees = True
             self._job.stood_ready(OF_TREES)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +34,8 @@ class Sample:
 
     `digest_R` contains the digest of each sampled row; `spread_C` is True for each column with at
     least two values. `kept_RC` are some of the sampled rows, with the row numbers `rows_R`.
-    `identifiers` are columns of distinct whole numbers that cover most of their range.
+    `identifiers` are columns of distinct whole numbers that cover most of their range. `names` are
+    the columns of a frame, otherwise empty.
     """
 
     digest_R: npt.NDArray[np.uint64]
@@ -42,6 +43,7 @@ class Sample:
     kept_RC: Floats
     rows_R: npt.NDArray[np.int64]
     identifiers: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
 
 class Samples:
@@ -88,7 +90,8 @@ def sample_of(data: Any, *, missing: float = np.nan) -> Sample | None:
         return None
     if not np.isnan(missing):
         values_RC = np.where(values_RC == missing, np.nan, values_RC)
-    return _looked_at(values_RC, every)
+    names = tuple(map(str, data.columns)) if hasattr(data, "iloc") else ()
+    return replace(_looked_at(values_RC, every), names=names)
 
 
 def _looked_at(given_RC: npt.NDArray[Any], every: int) -> Sample:
