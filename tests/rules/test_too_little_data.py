@@ -83,6 +83,11 @@ def test_few_samples_a_class_are_a_note() -> None:
     assert finding.message.startswith("only 40 training samples for 4 classes")
 
 
+def test_fewer_labels_than_classes_are_not_all_samples() -> None:
+    with pytest.raises(NotEnoughData, match="fewer labels than there are classes"):
+        TooLittleData().check(window(loader(1), FOUR))
+
+
 def test_samples_of_many_labels_are_counted_by_their_labels() -> None:
     assert not TooLittleData().check(window(loader(40, batch_size=8), FOUR, labels(8 * 30)))
     assert TooLittleData().check(window(loader(40, batch_size=8), FOUR, labels(8)))

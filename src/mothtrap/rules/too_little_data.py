@@ -84,7 +84,12 @@ class TooLittleData(Rule):
             raise NotEnoughData("the number of samples is unknown")
         samples, location = known
         classes = _classes(window)
-        if classes > 1 and samples * _labels_per_sample(window) < self.per_class * classes:
+        labels = samples * _labels_per_sample(window)
+        if labels < classes:
+            raise NotEnoughData(
+                "the rows that were counted have fewer labels than there are classes"
+            )
+        if classes > 1 and labels < self.per_class * classes:
             said = f"only {samples} training samples for {classes} classes"
             return [self._finding(window, said, location, samples=samples, classes=classes)]
         parameters, gap = _parameters(window), _gap(window)

@@ -213,7 +213,7 @@ class Control:
     def learn_values(self, error: Callable[[Tensor, Tensor], Tensor]) -> None:
         state, action = torch.randn(8, 3), torch.rand(8, 2)
         self.of_value.zero_grad()
-        error(self.q(state, action), torch.randn(8, 1)).backward()
+        error(self.q(state, action), 0.01 * torch.randn(8, 1)).backward()
         self.of_value.step()
 
     def improve(self, sign: float) -> None:

@@ -291,8 +291,8 @@ def _label(term: LossTerm, *, checkpointed: bool) -> float | None:
     if target is None or not target.numel() or not is_plain(target):
         return None
     least, greatest = float(target.min()), float(target.max())
-    if greatest - least > SPREAD:
-        return None
+    if greatest - least > (SPREAD if term.operation.startswith("binary") else 0):
+        return None  # squared errors of several targets are those of values
     label = (least + greatest) / 2
     return 1 - label if term.negated and term.operation.startswith("binary") else label
 
