@@ -199,5 +199,5 @@ def test_a_scaler_that_is_fitted_to_the_evaluation_rows_only(rows: np.ndarray) -
         assert isinstance(one, TransformRefitted)
         assert (one.only, one.train_rows, one.eval_rows) == (True, 250, 150)
         [finding] = preprocessing_refitted().check(window(one))
-        assert "fitted to the 150 rows that are predicted" in finding.message
+        assert "fitted to the 150 rows that the model predicts" in finding.message
         assert finding.fixes[0].startswith("Fit it to the training rows")
