@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import PolicyLoss
-from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts, UpdateDirection
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
@@ -17,7 +17,10 @@ from mothtrap.rules._weights import optimizer_facts
 @rule(
     "LOS420",
     title="policy minimizes rewards",
-    needs=[Need(facts=(PolicyLoss,)), Need(facts=(OptimizerFacts,), optional=True)],
+    needs=[
+        Need(facts=(PolicyLoss,)),
+        Need(facts=(OptimizerFacts, UpdateDirection), optional=True),
+    ],
     explains=(
         *UNLEARNED,
         "exploding_gradient",
@@ -42,7 +45,8 @@ def policy_minimizes_rewards(
 
     What it detects:
         A policy gradient whose log probabilities, multiplied by returns or advantages, are added to
-        the loss instead of subtracted.
+        the loss instead of subtracted. The loss of an actor to which the values that a critic gives
+        its actions are added (Keras, TensorFlow, JAX).
 
     Why it matters:
         An optimizer minimizes its loss. With a plus sign, actions become less probable the more
@@ -51,7 +55,8 @@ def policy_minimizes_rewards(
     Fires:
         Warning when, in each of at least `looks` sampled backward passes at one line, all products
         of a log probability (or a ratio of two probabilities) and a number without a gradient have
-        a plus sign. The script must get the rewards from an environment (`state, reward, done,
+        a plus sign. The same for the values of a critic that the loss does not train. The script
+        must get the rewards from an environment (`state, reward, done,
         info = env.step(action)`), or discount them (`total = reward + gamma * total`).
 
     Stays quiet:
@@ -63,6 +68,7 @@ def policy_minimizes_rewards(
 
     What to do:
         - Subtract the term: `loss = -(log_prob * returns).mean()`.
+        - Subtract the values of the critic: `loss = -critic(states, actor(states)).mean()`.
         - If the numbers are costs, name the variables accordingly, or return negative costs from
           the environment.
 
@@ -77,20 +83,33 @@ def policy_minimizes_rewards(
     seen = list(window.seen(PolicyLoss, steps=looks))
     if not seen:
         raise NotApplicable("no policy loss was recorded")
-    optimizers = optimizer_facts(window).values()
-    if not optimizers or any(facts.maximizes for facts in optimizers):
+    if not _is_minimized(window):
         raise NotApplicable("the loss is not minimized by an optimizer")
     if any(one.added < one.looks for one in seen):
         return None  # with two players, one minimizes the rewards of the other
     for one in seen:
         if one.looks >= looks:
+            what = (
+                "the values that a critic gives the actions of the policy"
+                if one.values
+                else "the log probabilities of actions, multiplied by returns or advantages,"
+            )
             return Found.of(
                 one,
-                "the log probabilities of actions, multiplied by returns or advantages, are added "
-                f"to the loss in {one.looks} of {one.looks} sampled backward passes: minimizing it "
-                "makes rewarded actions less probable",
+                f"{what} are added to the loss in {one.looks} of {one.looks} sampled backward "
+                "passes: minimizing it makes rewarded actions less probable",
                 step=0,
                 count=one.looks,
                 evidence={"looks": one.looks, "limit": looks},
+                fixes=(1, 2) if one.values else (0, 2),
             )
     return None
+
+
+def _is_minimized(window: Window) -> bool:
+    """Return whether the optimizers descend; in JAX, their first steps show it."""
+    optimizers = optimizer_facts(window).values()
+    if optimizers:
+        return not any(facts.maximizes for facts in optimizers)
+    cosines = [cosine for one in window.seen(UpdateDirection) for cosine in one.cosines]
+    return bool(cosines) and max(cosines) < 0

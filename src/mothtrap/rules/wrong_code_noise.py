@@ -30,7 +30,9 @@ def wrong_code_noise(window: Window) -> Found | None:
         Models that output the standard deviation or its logarithm, and use it in both places.
 
     What to do:
-        - Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
+        - PyTorch: Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
+        - Keras: Multiply the noise by the standard deviation: `std = tf.exp(0.5 * log_var)`.
+        - JAX: Multiply the noise by the standard deviation: `std = jnp.exp(0.5 * logvar)`.
 
     Example:
         z = mu + torch.randn_like(mu) * torch.exp(logvar)

@@ -329,7 +329,7 @@ class JaxHandle(BaseHandle):
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._layers.describe(pace.shadow, looks, layout)
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
-            self._patterns.describe(pace.shadow, looks)
+            self._patterns.describe(pace.shadow, looks, layout.location)
             if not layout.repeats:
                 self._rows.describe(pace.shadow, looks, (args, kwargs), layout)
             self._networks.describe(pace.shadow, (args, kwargs), layout)

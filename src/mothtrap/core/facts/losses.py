@@ -312,13 +312,15 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     In `zero` of `looks` inspected backward passes of a line, all of them were multiplied by 0. In
     `unweighted` of them they were not multiplied by anything, although the policy had drawn the
     actions itself. In `added` of them all products had a plus sign in the loss, although the script
-    maximizes the rewards of an environment. `location` is the line of the loss.
+    maximizes the rewards of an environment. `values`: the products are values instead, which a
+    network that the loss does not train gives the actions. `location` is the line of the loss.
     """
 
     looks: int
     zero: int = 0
     unweighted: int = 0
     added: int = 0
+    values: bool = False
     location: str | None = None
 
 
