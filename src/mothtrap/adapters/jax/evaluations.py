@@ -15,6 +15,7 @@ from mothtrap.adapters.jax import keys
 from mothtrap.adapters.jax.functions import Layout, Traced, array_kind
 from mothtrap.adapters.jax.input_scales import OF_SCALES, InputScales, host
 from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.norm_modes import changed_in_evaluation
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, EvaluationPhase
@@ -37,6 +38,7 @@ class _Phase:
 
     layout: Layout
     dropouts: tuple[str, ...]
+    norms: tuple[str, ...] = ()
     calls: int = 0
 
 
@@ -55,6 +57,7 @@ class Evaluations:
         self._numbers: dict[str, tuple[int, int]] = {}
         self._rows, self._scales = LoopRows(job, MODULE), InputScales(job, MODULE)
         self._weights: frozenset[int] = frozenset()
+        self._named: dict[str, int] = {}
         self._kinds: list[Any] = []
         self._latest: list[Any] = []
         self._dropouts: set[str] = set()
@@ -69,15 +72,17 @@ class Evaluations:
         """Record the lines of the dropouts in a function that makes steps."""
         self._dropouts.update(_dropouts(jitted, inputs))
 
-    def trained(self, inputs: Any, weights: Sequence[Any], data: Sequence[int]) -> None:
+    def trained(self, inputs: Any, weights: Sequence[Any], layout: Layout) -> None:
         """Record a call that makes a step.
 
         Args:
             inputs: its arguments.
             weights: the newest weights.
-            data: indices of the leaves of its batch.
+            layout: layout of the function.
         """
+        data = layout.data
         self._weights = frozenset(map(id, weights))
+        self._named = dict(zip(layout.weights, map(id, weights), strict=False))
         self._kinds = [array_kind(leaf) for leaf in weights]
         leaves = jax.tree_util.tree_leaves(inputs)
         self._latest = [leaves[index] for index in data if index < len(leaves)]
@@ -96,7 +101,8 @@ class Evaluations:
         phase = self._phases.get(layout.function)
         if phase is None:
             dropouts = self._dropouts_of(jitted, inputs)
-            phase = self._phases[layout.function] = _Phase(layout, dropouts)
+            norms = tuple(changed_in_evaluation(layout, leaves, self._named))
+            phase = self._phases[layout.function] = _Phase(layout, dropouts, norms)
         phase.calls += 1
         given = [leaf for index, leaf in enumerate(leaves) if index not in taken]
         if any(leaf is one for leaf in given for one in self._latest):
@@ -166,11 +172,12 @@ class Evaluations:
                 module=function,
                 module_type=function,
                 forwards=phase.calls,
-                trains=bool(phase.dropouts),
+                trains=bool(phase.dropouts or phase.norms),
                 number=number,
                 steps=step - before,
                 labelled=phase.calls if layout.scalars else 0,
                 dropouts=phase.dropouts[:SHOWN],
+                norms=phase.norms,
                 location=phase.dropouts[0] if phase.dropouts else layout.place,
             )
         )

@@ -418,7 +418,7 @@ class JaxHandle(BaseHandle):
 
     def _trained(self, layout: Layout, inputs: Any, weights: Sequence[Any]) -> None:
         """Record the batch of a step."""
-        self._steps.evaluations.trained(inputs, weights, layout.data)
+        self._steps.evaluations.trained(inputs, weights, layout)
         if not (layout.repeats or layout.runs_on or self._given.is_done(layout.function)):
             batch = leaves_at(inputs, layout.data)
             self._given.add(layout.function, batch, user_frame)

@@ -16,17 +16,19 @@ ADDED: Final = frozenset({False})
 
 
 class ReadTerms(Protocol):
-    """Terms of a loss.
+    """Terms of a loss."""
 
-    Attributes:
-        noise: wrong factor of the noise of a code; None if there is none.
-        signs: whether weighted log probabilities are subtracted.
-        values: whether outputs of a network that the loss does not train are subtracted.
-    """
+    @property
+    def noise(self) -> str | None:
+        """Return the wrong factor of the noise of a code; None if there is none."""
 
-    noise: str | None
-    signs: frozenset[bool | None]
-    values: frozenset[bool | None]
+    @property
+    def signs(self) -> frozenset[bool | None]:
+        """Return whether weighted log probabilities are subtracted."""
+
+    @property
+    def values(self) -> frozenset[bool | None]:
+        """Return whether outputs of a network that the loss does not train are subtracted."""
 
 
 def facts_of(
