@@ -31,6 +31,7 @@ class TestJax(AdapterTests):
         "OptimizerFacts": "tests/adapters/jax/test_restarts.py",
         "CodeNoise": "tests/adapters/jax/test_loss_terms.py",
         "PolicyLoss": "tests/adapters/jax/test_loss_terms.py",
+        "TrainingMode": "tests/adapters/jax/test_norm_modes.py",
         "ValueReadOnce": "tests/adapters/jax/test_read_once.py",
     }
 
