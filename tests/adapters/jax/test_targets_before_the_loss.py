@@ -44,6 +44,6 @@ def test_a_target_that_is_computed_before_the_loss_is_seen_in_the_source() -> No
             x, after = (RNG.normal(size=(16, 4)).astype(np.float32) for _ in range(2))
             state, _ = step(state, x, np.ones(16, np.float32), after)
     found = [one for one in process.facts() if isinstance(one, EvaluatedCopy)]
-    assert {one.module for one in found} == {"target"}
+    assert {one.module for one in found} == {"target of update"}
     assert len({one.digest for one in found}) == 1
     assert len(found) > 4

@@ -46,7 +46,7 @@ class TargetNetworks:
             self._job.fact(
                 EvaluatedCopy(
                     step=self._job.now.step,
-                    module=name,
+                    module=f"{name} of {layout.function}",
                     digest=digest_of(map(np.asarray, leaves)),
                     apart=looks,
                     location=place,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from mothtrap.adapters.keras.layer_facts import WHEN
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -12,6 +13,9 @@ from mothtrap.core.adapters import Job
 from mothtrap.tracing.describe import layer_numbers
 from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.describe.term_facts import REPORTED_AT, facts_of
+
+CODE_EVERY: Final = 24
+"""Steps after which a code is described again: a healthy code may first shrink and then grow."""
 
 
 class TermFacts:
@@ -24,6 +28,7 @@ class TermFacts:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._looks: Counter[str | None] = Counter()
+        self._next: Counter[str | None] = Counter()
 
     def report(self, look: Look, step: int) -> None:
         """Report the terms of the losses of a step."""
@@ -36,7 +41,8 @@ class TermFacts:
                 looks = self._looks[place]
                 for fact in facts_of(target.terms, step=step, looks=looks, location=place):
                     self._job.fact(fact)
-            if WHEN.is_due(step):
+            if WHEN.is_due(step) or step >= self._next[place]:
+                self._next[place] = step + CODE_EVERY
                 self._report_code(look, target.terms, step)
 
     def _report_code(self, look: Look, terms: Terms, step: int) -> None:
