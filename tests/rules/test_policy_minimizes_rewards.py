@@ -5,7 +5,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import PolicyLoss
-from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts, UpdateDirection
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.policy_minimizes_rewards import policy_minimizes_rewards
 
@@ -54,3 +54,21 @@ def test_needs_a_loss_that_an_optimizer_minimizes() -> None:
         policy_minimizes_rewards().check(window(ADAM, steps=20))
     with pytest.raises(NotEnoughData):
         check(steps=2)
+
+
+@pytest.mark.parametrize(("cosine", "found"), [(-0.4, 1), (0.4, 0)])
+def test_first_steps_show_whether_a_loss_is_minimized(cosine: float, found: int) -> None:
+    seen = PolicyLoss(step=12, looks=5, added=5, location="a.py:3")
+    moved = UpdateDirection(step=1, optimizer="update", layers=("w",), cosines=(cosine,))
+    if found:
+        assert len(policy_minimizes_rewards().check(window(seen, moved, steps=20))) == found
+    else:
+        with pytest.raises(NotApplicable):
+            policy_minimizes_rewards().check(window(seen, moved, steps=20))
+
+
+def test_values_of_a_critic_are_named() -> None:
+    seen = PolicyLoss(step=12, looks=5, added=5, by_value=True, location="a.py:3")
+    [finding] = policy_minimizes_rewards().check(window(seen, ADAM, steps=20))
+    assert "the value that a network predicts" in finding.message
+    assert finding.fixes[0].startswith("Subtract the value")

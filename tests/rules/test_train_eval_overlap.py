@@ -216,3 +216,25 @@ def test_batches_are_not_masked_rows() -> None:
         LossCall(step=1, mode=Mode.TRAIN, operation="nll", prediction_shape=(32, 7)),
     )
     assert TrainEvalOverlap().check(window(*facts)) != []
+
+
+def test_the_array_of_a_fit_is_not_masked() -> None:
+    """Keras knows the whole array of a `fit`, of which each loss gets a batch."""
+    given = InputDistribution(
+        step=0, mode=Mode.TRAIN, module="m", argument="x", rows=1800, mean=0.0, std=1.0
+    )
+    call = LossCall(step=0, operation="binary_cross_entropy", prediction_shape=(32, 1))
+    rows = RowsShared(
+        step=60,
+        module="m",
+        argument="x",
+        source="validation",
+        train_rows=1100,
+        eval_rows=500,
+        shared=160,
+        expected_share=0.4,
+        copied=True,
+        share_of_all=0.45,
+    )
+    [finding] = TrainEvalOverlap().check(window(given, call, rows, steps=100))
+    assert "copies of 160 rows" in finding.message

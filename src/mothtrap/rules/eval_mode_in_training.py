@@ -64,6 +64,8 @@ def eval_mode_in_training(
           training=True)`.
         - Keras: Override `train_step` with `y_pred = self(x, training=True)`; only
           `test_step` uses `training=False`.
+        - JAX: Call the model in training mode in the loss: `use_running_average=False`, with
+          `mutable=["batch_stats"]` in flax.linen, and return the new statistics.
 
     Example:
         model.train()

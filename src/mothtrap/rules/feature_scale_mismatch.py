@@ -13,6 +13,10 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
 
+FEW_ROWS = 0.1
+"""Share of the rows with the median value, for every feature, above which a batch repeats a few
+rows; chosen by hand: at most ten different rows."""
+
 
 @rule(
     "DAT502",
@@ -69,7 +73,8 @@ def feature_scale_mismatch(
     Stays quiet:
         For image channels, token ids, inputs of a normalization layer, features that are nearly
         constant (one-hot, counts of rare words), outputs of other trained layers, and features
-        that the model computes itself, such as embeddings of a time.
+        that the model computes itself, such as embeddings of a time. For batches that repeat at
+        most ten rows, such as the first batches of a replay buffer.
 
     What to do:
         - Standardize each feature: subtract its mean and divide by its standard deviation,
@@ -96,7 +101,10 @@ def feature_scale_mismatch(
     most = max(sum(look.rows for look in looks) for looks in tables)
     if most < min_rows:
         raise NotEnoughData(f"needs {min_rows} rows, saw {most}")
-    for looks in tables:
+    for every_look in tables:
+        looks = [look for look in every_look if not _repeats_rows(look)]
+        if not looks:
+            continue
         std_F, ties_F = pooled_features(looks)
         usable = np.flatnonzero((std_F > 0) & (ties_F < MOSTLY_ONE_VALUE))
         if sum(look.rows for look in looks) < min_rows or len(usable) < 2:
@@ -127,3 +135,8 @@ def feature_scale_mismatch(
             location=last.location,
         )
     return None
+
+
+def _repeats_rows(look: DataTaken) -> bool:
+    """Return whether a batch consists of few rows, such as the first of a replay buffer."""
+    return min(look.feature_ties, default=0.0) > FEW_ROWS

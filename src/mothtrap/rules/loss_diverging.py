@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -61,8 +61,8 @@ class LossDiverging(Rule):
         small compared with the earlier improvement. For a change of data after which the loss
         falls again. For losses that are negative or change sign (WGAN, policy gradients). For
         competing losses (GAN) and models that learn from their own output (target networks,
-        rewarded policies), unless the loss reaches `runaway_ratio`. The finding ends when the
-        loss recovers.
+        rewarded policies), unless the loss reaches `runaway_ratio`. For the loss of an actor that
+        is the value given by a critic. The finding ends when the loss recovers.
 
     What to do:
         - Lower the learning rate by a factor of 10, or warm it up.
@@ -83,7 +83,7 @@ class LossDiverging(Rule):
     code = "LOS402"
     needs = (
         Need(scalars=("loss",)),
-        Need(facts=(LossCall, BootstrappedTargets), optional=True),
+        Need(facts=(LossCall, BootstrappedTargets, PolicyLoss), optional=True),
     )
     proof = Proof(title="Loss", scalars=("loss",), reference=("level",), scale="log")
     explains = (
@@ -109,7 +109,13 @@ class LossDiverging(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every loss series."""
         game, moves = has_players(window), targets_move(window)
-        found = judge_series(self, window, lambda series: self._judge(series, game, moves))
+        values = {one.location for one in window.seen(PolicyLoss) if one.by_value}
+
+        def judge(series: Series) -> Judgment | None:
+            # Values of a critic are no errors: they grow from 0 to the returns.
+            return None if series.location in values else self._judge(series, game, moves)
+
+        found = judge_series(self, window, judge)
         if not found:
             for series in loss_series(window):
                 self._require_low(series)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.losses import PolicyLoss
-from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts, UpdateDirection
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
@@ -17,7 +17,10 @@ from mothtrap.rules._weights import optimizer_facts
 @rule(
     "LOS420",
     title="policy minimizes rewards",
-    needs=[Need(facts=(PolicyLoss,)), Need(facts=(OptimizerFacts,), optional=True)],
+    needs=[
+        Need(facts=(PolicyLoss,)),
+        Need(facts=(OptimizerFacts, UpdateDirection), optional=True),
+    ],
     explains=(
         *UNLEARNED,
         "exploding_gradient",
@@ -52,10 +55,10 @@ def policy_minimizes_rewards(
     Fires:
         Warning when, in each of at least `looks` sampled backward passes at one line, all products
         of a log probability (or a ratio of two probabilities) and a number without a gradient have
-        a plus sign. Also when the loss of a policy adds the output of a network that another
-        optimizer trains with squared errors, in 8 backward passes. The script must get the rewards
-        from an environment (`state, reward, done, info = env.step(action)`), or discount them
-        (`total = reward + gamma * total`).
+        a plus sign. Also when the loss of a policy adds the output of a value network that it does
+        not train, in 8 backward passes; in PyTorch, another optimizer must train this network with
+        squared errors. The script must get the rewards from an environment (`state, reward, done,
+        info = env.step(action)`), or discount them (`total = reward + gamma * total`).
 
     Stays quiet:
         If a file of the script negates or subtracts rewards, returns, or advantages, as in `value -
@@ -81,8 +84,7 @@ def policy_minimizes_rewards(
     seen = list(window.seen(PolicyLoss, steps=looks))
     if not seen:
         raise NotApplicable("no policy loss was recorded")
-    optimizers = optimizer_facts(window).values()
-    if not optimizers or any(facts.maximizes for facts in optimizers):
+    if not _is_minimized(window):
         raise NotApplicable("the loss is not minimized by an optimizer")
     if any(one.added < one.looks for one in seen):
         return None  # with two players, one minimizes the rewards of the other
@@ -108,3 +110,12 @@ def policy_minimizes_rewards(
                 fixes=(1, 2) if one.by_value else (0, 2),
             )
     return None
+
+
+def _is_minimized(window: Window) -> bool:
+    """Return whether the optimizers descend; in JAX, their first steps show it."""
+    optimizers = optimizer_facts(window).values()
+    if optimizers:
+        return not any(facts.maximizes for facts in optimizers)
+    cosines = [cosine for one in window.seen(UpdateDirection) for cosine in one.cosines]
+    return bool(cosines) and max(cosines) < 0

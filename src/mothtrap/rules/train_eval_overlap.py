@@ -300,6 +300,8 @@ def _is_masked(window: Window, one: RowsShared) -> bool:
     compared = list(window.seen(LossRowsShared))
     if compared:
         return max(seen.train_rows for seen in compared) < one.train_rows
+    if min(one.shared, one.eval_rows) < one.train_rows:
+        return False  # an evaluation in which losses are masked gets all rows, too
     given = {
         seen.rows
         for seen in window.seen(InputDistribution)

@@ -64,7 +64,8 @@ class TrainModeInEvaluation(Rule):
           it, dropout stays on even after `model.eval()`. Or use `nn.Dropout(p)`.
         - Keras: Call the model with `training=False` in the evaluation, the default.
         - JAX: Switch dropout off in the evaluation: `deterministic=True` in flax, and
-          `eqx.nn.inference_mode(model)` in equinox.
+          `eqx.nn.inference_mode(model)` in equinox. Let batch norms use their averages:
+          `use_running_average=True`.
         - PyTorch: Note that `torch.no_grad()` only disables gradients; it does not change the mode.
 
     Example:

@@ -35,7 +35,9 @@ def wrong_code_noise(window: Window) -> Found | None:
         the model, as for uncertain predictions.
 
     What to do:
-        - Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
+        - PyTorch: Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
+        - Keras: Multiply the noise by the standard deviation: `std = tf.exp(0.5 * log_var)`.
+        - JAX: Multiply the noise by the standard deviation: `std = jnp.exp(0.5 * logvar)`.
         - Add the divergence to the loss:
           `loss = reconstruction - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()`.
 

@@ -29,6 +29,9 @@ class TestJax(AdapterTests):
         "UnreadEnds": "tests/adapters/jax/test_episode_ends.py",
         "SummedGradients": "tests/adapters/jax/test_accumulation.py",
         "OptimizerFacts": "tests/adapters/jax/test_restarts.py",
+        "CodeNoise": "tests/adapters/jax/test_loss_terms.py",
+        "PolicyLoss": "tests/adapters/jax/test_loss_terms.py",
+        "TrainingMode": "tests/adapters/jax/test_norm_modes.py",
         "ValueReadOnce": "tests/adapters/jax/test_read_once.py",
     }
 

@@ -32,6 +32,8 @@ class TestKeras(AdapterTests):
         "MaskOfOnes": "tests/adapters/keras/test_added_masks.py",
         "AgreeingLosses": "tests/adapters/keras/test_agreeing_losses.py",
         "OpposedOptimizers": "tests/adapters/keras/test_opponents.py",
+        "CodeNoise": "tests/adapters/keras/test_loss_terms.py",
+        "PolicyLoss": "tests/adapters/keras/test_loss_terms.py",
         "ValueReadOnce": "tests/adapters/tensorflow/test_read_once.py",
         "TrainableIgnored": "tests/adapters/keras/test_trainable.py",
         "EvaluatedCopy": "tests/adapters/keras/test_target_networks.py",

@@ -24,10 +24,11 @@ import numpy as np
 import tensorflow as tf
 
 
-def build():
-    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+def build(units=2):
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(units)])
 
 
+COMPILED
 def train(batch):
     states, rewards, after, dones = batch
     future = target.predict(after, verbose=0) if PREDICTS else target(after)
@@ -51,8 +52,18 @@ for step in range(12):
 """
 
 
-def facts_of(path: Path, *, updates: bool, predicts: bool = False, ends: bool = True) -> list:
+def facts_of(
+    path: Path,
+    *,
+    updates: bool,
+    predicts: bool = False,
+    ends: bool = True,
+    compiled: bool = False,
+    other: bool = False,
+) -> list:
     text = SCRIPT.replace("ENDS", " * (1.0 - dones)" if ends else "")
+    text = text.replace("COMPILED", "@tf.function" if compiled else "")
+    text = text.replace("build(), build()", "build(), build(3)" if other else "build(), build()")
     text = text.replace("PREDICTS = False", f"PREDICTS = {predicts}\nUPDATES = {updates}")
     script = path / "play.py"
     script.write_text(text)
@@ -77,3 +88,16 @@ def test_weights_of_a_target_network(tmp_path: Path, updates: bool, predicts: bo
 def test_ends_of_episodes_that_are_not_read(tmp_path: Path, ends: bool) -> None:
     facts = facts_of(tmp_path, updates=True, ends=ends)
     assert bool([one for one in facts if isinstance(one, UnreadEnds)]) is not ends
+
+
+@pytest.mark.parametrize("updates", [False, True])
+def test_a_program_calls_its_target_network_in_each_step(tmp_path: Path, updates: bool) -> None:
+    facts = facts_of(tmp_path, updates=updates, compiled=True)
+    copies = [one for one in facts if isinstance(one, EvaluatedCopy)]
+    assert len(copies) > 4
+    assert (len({one.digest for one in copies}) > 1) is updates
+
+
+def test_a_network_of_other_shapes_in_a_program_is_no_target_network(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, updates=False, compiled=True, other=True)
+    assert [one for one in facts if isinstance(one, EvaluatedCopy)] == []

@@ -14,7 +14,7 @@ model = keras.Sequential(
 )
 optimizer = keras.optimizers.Adam(0.003)
 loss_of = keras.losses.BinaryCrossentropy()
-data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(2000, seed=0).batch(50)
+data = tf.data.Dataset.from_tensor_slices((x[:1600], y[:1600])).shuffle(1600, seed=0).batch(50)
 
 
 @tf.function
@@ -30,5 +30,5 @@ def train_step(rows: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 for epoch in range(6):
     for rows, labels in data:
         loss = train_step(rows, labels)
-    right = np.mean((model(x).numpy() > 0.5) == (y > 0.5))
+    right = np.mean((model(x[1600:]).numpy() > 0.5) == (y[1600:] > 0.5))
     print(epoch, float(loss), right)

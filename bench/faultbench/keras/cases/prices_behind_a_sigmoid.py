@@ -11,5 +11,5 @@ model = keras.Sequential([
     keras.layers.Dense(32, activation="relu"),
     keras.layers.Dense(1, activation=None if healthy else "sigmoid"),
 ])
-model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
+model.compile(keras.optimizers.Adam(0.03), "mse", metrics=["mae"])
 model.fit(x, price, epochs=10, batch_size=32, validation_split=0.2, verbose=0)

@@ -13,14 +13,19 @@ import numpy.typing as npt
 
 from mothtrap.adapters.jax import keys
 from mothtrap.adapters.jax.functions import Layout, Traced, array_kind
+from mothtrap.adapters.jax.input_scales import OF_SCALES, InputScales, host
 from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.norm_modes import changed_in_evaluation
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, EvaluationPhase
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.describe.loop_rows import LoopRows
 
-OF_EVALUATIONS: Final = (Evaluation, EvaluationMetrics, EvaluationPhase, RowsShared)
+OF_EVALUATIONS: Final = (
+    *(Evaluation, EvaluationMetrics, EvaluationPhase, RowsShared),
+    *OF_SCALES,
+)
 MOST_EVALUATED: Final = 100_000
 HIGHER_IS_BETTER: Final = ("acc", "auc", "f1", "precision", "recall", "score", "top")
 MODULE: Final = "the model"
@@ -33,6 +38,7 @@ class _Phase:
 
     layout: Layout
     dropouts: tuple[str, ...]
+    norms: tuple[str, ...] = ()
     calls: int = 0
 
 
@@ -49,8 +55,9 @@ class Evaluations:
         self._values: dict[str, dict[str, list[Any]]] = {}
         self._phases: dict[str, _Phase] = {}
         self._numbers: dict[str, tuple[int, int]] = {}
-        self._rows = LoopRows(job, MODULE)
+        self._rows, self._scales = LoopRows(job, MODULE), InputScales(job, MODULE)
         self._weights: frozenset[int] = frozenset()
+        self._named: dict[str, int] = {}
         self._kinds: list[Any] = []
         self._latest: list[Any] = []
         self._dropouts: set[str] = set()
@@ -65,19 +72,22 @@ class Evaluations:
         """Record the lines of the dropouts in a function that makes steps."""
         self._dropouts.update(_dropouts(jitted, inputs))
 
-    def trained(self, inputs: Any, weights: Sequence[Any], data: Sequence[int]) -> None:
+    def trained(self, inputs: Any, weights: Sequence[Any], layout: Layout) -> None:
         """Record a call that makes a step.
 
         Args:
             inputs: its arguments.
             weights: the newest weights.
-            data: indices of the leaves of its batch.
+            layout: layout of the function.
         """
+        data = layout.data
         self._weights = frozenset(map(id, weights))
+        self._named = dict(zip(layout.weights, map(id, weights), strict=False))
         self._kinds = [array_kind(leaf) for leaf in weights]
         leaves = jax.tree_util.tree_leaves(inputs)
         self._latest = [leaves[index] for index in data if index < len(leaves)]
         self._rows.trained(_host(self._latest))
+        self._job.contain_part("scales of inputs", self._scales.trained, inputs, data)
 
     def called(self, jitted: Jitted, layout: Layout, inputs: Any, results: Sequence[Any]) -> None:
         """Record a call to another function, if it evaluates weights."""
@@ -91,13 +101,17 @@ class Evaluations:
         phase = self._phases.get(layout.function)
         if phase is None:
             dropouts = self._dropouts_of(jitted, inputs)
-            phase = self._phases[layout.function] = _Phase(layout, dropouts)
+            norms = tuple(changed_in_evaluation(layout, leaves, self._named))
+            phase = self._phases[layout.function] = _Phase(layout, dropouts, norms)
         phase.calls += 1
         given = [leaf for index, leaf in enumerate(leaves) if index not in taken]
         if any(leaf is one for leaf in given for one in self._latest):
             return  # the batch that was just trained on
         if made and not any(np.ndim(leaf) for leaf in made):
-            self._rows.evaluated(layout.function, _host(given), layout.place)
+            arrays = _host(given)
+            self._rows.evaluated(layout.function, arrays, layout.place)
+            about = layout.function, arrays, layout.place
+            self._job.contain_part("scales of inputs", self._scales.evaluated, *about)
 
     def _weights_among(self, leaves: Sequence[Any]) -> set[int]:
         """Return the leaves that are weights: the newest ones, or arrays of the same shapes."""
@@ -142,6 +156,7 @@ class Evaluations:
             rising = frozenset(n for n in means if any(w in n.lower() for w in HIGHER_IS_BETTER))
             self._job.evaluation(function, means, loss=loss, higher_is_better=rising)
         self._rows.ended()
+        self._scales.ended()
         phases, self._phases = self._phases, {}
         for function, phase in phases.items():
             self._report(function, phase)
@@ -157,11 +172,12 @@ class Evaluations:
                 module=function,
                 module_type=function,
                 forwards=phase.calls,
-                trains=bool(phase.dropouts),
+                trains=bool(phase.dropouts or phase.norms),
                 number=number,
                 steps=step - before,
                 labelled=phase.calls if layout.scalars else 0,
                 dropouts=phase.dropouts[:SHOWN],
+                norms=phase.norms,
                 location=phase.dropouts[0] if phase.dropouts else layout.place,
             )
         )
@@ -183,16 +199,4 @@ def _run(kinds: Sequence[Any], found: Sequence[Any]) -> set[int]:
 
 def _host(leaves: Sequence[Any]) -> list[npt.NDArray[Any]]:
     """Return the arrays that can be read without waiting for another device."""
-    found = []
-    for leaf in leaves:
-        if isinstance(leaf, jax.Array):
-            if leaf.is_deleted() or not leaf.is_fully_addressable:
-                continue
-            if any(device.platform != "cpu" for device in leaf.devices()):
-                continue
-            if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-                continue
-            leaf = np.asarray(leaf)
-        if isinstance(leaf, np.ndarray):
-            found.append(leaf)
-    return found
+    return [array for array in map(host, leaves) if array is not None]

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import jax
 
 from mothtrap.adapters.jax.functions import Layout, Traced
+from mothtrap.adapters.jax.norm_modes import OF_NORMS, report_training
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped, ValueReadOnce
@@ -21,7 +22,12 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
-OF_CALLS: Final = (UpdateDropped, FunctionTraced, UnreadEnds, BootstrappedTargets, ValueReadOnce)
+OF_CALLS: Final = (
+    *(UpdateDropped, FunctionTraced, UnreadEnds, BootstrappedTargets, ValueReadOnce),
+    *OF_NORMS,
+)
+NORMS_AT: Final = 12
+"""Number of the call of a step function at which the mode of its batch norms is reported."""
 READ_AT: Final = 3
 """Number of the call of a step function at which the source of the script is read."""
 REPORTED_AT: Final = (8, 32, 128, 512)
@@ -119,6 +125,9 @@ class Faults:
         if program is not None:
             self._job.stood_ready(OF_PROGRAMS)
             self._look_at_keys(counts, layout, leaves, program)
+            if counts.calls == NORMS_AT:
+                about = layout, inputs, program.read
+                self._job.contain_part("batch norms", report_training, self._job, *about)
 
     def _look_at_weights(self, counts: _Counts, layout: Layout, leaves: Sequence[Any]) -> None:
         """Count consecutive calls with the same weights, or with new weights and old states."""

@@ -72,7 +72,7 @@ class Layout:
         place: the first line of the function.
         data: indices of arrays among the leaves of the arguments that no other call returns: a
             batch.
-        forwarded: indices of results that are arguments, unchanged.
+        forwarded: indices of arguments that are returned unchanged, by that of the result.
     """
 
     function: str
@@ -93,7 +93,7 @@ class Layout:
     states: dict[str, tuple[int, ...]] = field(default_factory=dict)
     place: str | None = None
     data: tuple[int, ...] = ()
-    forwarded: tuple[int, ...] = ()
+    forwarded: dict[int, int] = field(default_factory=dict)
 
     @property
     def makes_steps(self) -> bool:
@@ -351,9 +351,9 @@ def _carried(arguments: Any, out: Any) -> frozenset[int]:
 
 def _forwarded(
     inputs: Sequence[tuple[Path, Any]], results: Sequence[tuple[Path, Any]]
-) -> tuple[int, ...]:
-    given = {id(leaf) for _, leaf in inputs}
-    return tuple(index for index, (_, leaf) in enumerate(results) if id(leaf) in given)
+) -> dict[int, int]:
+    given = {id(leaf): place for place, (_, leaf) in enumerate(inputs)}
+    return {n: given[id(leaf)] for n, (_, leaf) in enumerate(results) if id(leaf) in given}
 
 
 def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]:

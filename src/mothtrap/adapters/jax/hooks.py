@@ -329,7 +329,7 @@ class JaxHandle(BaseHandle):
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._layers.describe(pace.shadow, looks, layout)
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
-            self._patterns.describe(pace.shadow, looks)
+            self._patterns.describe(pace.shadow, looks, layout.location)
             if not layout.repeats:
                 self._rows.describe(pace.shadow, looks, (args, kwargs), layout)
             self._networks.describe(pace.shadow, (args, kwargs), layout)
@@ -418,7 +418,7 @@ class JaxHandle(BaseHandle):
 
     def _trained(self, layout: Layout, inputs: Any, weights: Sequence[Any]) -> None:
         """Record the batch of a step."""
-        self._steps.evaluations.trained(inputs, weights, layout.data)
+        self._steps.evaluations.trained(inputs, weights, layout)
         if not (layout.repeats or layout.runs_on or self._given.is_done(layout.function)):
             batch = leaves_at(inputs, layout.data)
             self._given.add(layout.function, batch, user_frame)

@@ -157,3 +157,11 @@ def hide(path: str) -> None:
     """Hide the frames of a file in JAX's tracebacks and source locations."""
     traceback_util.register_exclusion(path)
     source_info_util.register_exclusion(path)
+
+
+def inputs_read(jaxpr: Any) -> frozenset[int]:
+    """Return the arguments of a jaxpr on which any of its results depends."""
+    from jax.interpreters import partial_eval
+
+    _, used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    return frozenset(index for index, is_used in enumerate(used) if is_used)

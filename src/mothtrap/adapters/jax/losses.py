@@ -48,6 +48,8 @@ class LossFacts:
         if shadow.softmaxes or shadow.errors:
             self._job.stood_ready(OF_LOSSES)
         self._differences(shadow, looks, layout)
+        if not shadow.softmaxes and not shadow.errors:
+            self._of_scores(shadow, looks, layout)
         loss = float(np.asarray(looks.losses[0]))
         labels = [_host(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
         integers = [one for one in labels if one is not None and one.ndim]
@@ -68,6 +70,32 @@ class LossFacts:
                 )
                 continue
             self._loss(shadow, softmax, values, integers, loss, looks, series, layout)
+
+    def _of_scores(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
+        """Report a loss that is the negative mean of scores or probabilities of labels."""
+        terms = shadow.found.terms
+        if terms is None or terms.scores is None:
+            return
+        kind, shape = terms.scores
+        chosen = zip(shadow.found.chosen_from, looks.chosen, strict=True)
+        labels = [np.asarray(one) for of, one in chosen if of == shape]
+        if len(labels) != 1 or not ((labels[0] >= 0) & (labels[0] < shape[-1])).all():
+            return
+        self._job.stood_ready(OF_LOSSES)
+        self._job.fact(
+            LossCall(
+                step=self._job.now.step,
+                operation="nll",
+                series=series_of(layout),
+                chain=(kind,),
+                prediction_shape=shape,
+                target_shape=tuple(labels[0].shape),
+                classes=shape[-1],
+                location=layout.location,
+                targets=TargetSample(dtype="int32", count=labels[0].size, normalized=False),
+                alone=True,
+            )
+        )
 
     def _differences(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
         alone = len(shadow.errors) == 1 and not shadow.softmaxes

@@ -12,10 +12,9 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.layers import MaskOfOnes
 from mothtrap.core.facts.losses import MixedAxes, TrainedTarget
+from mothtrap.tracing.describe.term_facts import OF_TERMS, REPORTED_AT, facts_of
 
-OF_PATTERNS: Final = (TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes)
-REPORTED_AT: Final = (4, 20)
-"""Inspections of a loss after which its static patterns are reported."""
+OF_PATTERNS: Final = (*(TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes), *OF_TERMS)
 
 
 class PatternFacts:
@@ -31,8 +30,8 @@ class PatternFacts:
         self._looks: dict[Shadow, int] = {}
         self._masks: set[str | None] = set()
 
-    def describe(self, shadow: Shadow, looks: Looks) -> None:
-        """Report the patterns of the loss of a step."""
+    def describe(self, shadow: Shadow, looks: Looks, location: str | None = None) -> None:
+        """Report the patterns of the loss of a step; `location` is its line."""
         self._job.stood_ready(OF_PATTERNS)
         count = self._looks[shadow] = self._looks.get(shadow, 0) + 1
         step, found = self._job.now.step, shadow.found
@@ -54,6 +53,9 @@ class PatternFacts:
                         location=line,
                     )
                 )
+        if found.terms is not None and count in REPORTED_AT:
+            for fact in facts_of(found.terms, step=step, looks=count, location=location):
+                self._job.fact(fact)
         for line, mask in zip(found.masks, looks.masks, strict=True):
             self._mask(line, np.asarray(mask))
         if found.codes:

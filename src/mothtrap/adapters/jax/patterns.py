@@ -11,12 +11,11 @@ import jax
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.internals import Caller
+from mothtrap.adapters.jax.loss_terms import Terms, TracedOperations, terms_of
+from mothtrap.adapters.jax.made import Made
+from mothtrap.tracing.describe.loss_terms import LossTerms
 from mothtrap.tracing.describe.mixed_axes import mixes
 
-ARRANGING: Final = frozenset(
-    {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "stop_gradient"}
-)
-"""Operations that do not change the values."""
 LAYERS: Final = ("dot_general", "conv_general_dilated")
 ADDING: Final = frozenset({"add", "sub", "add_any", "neg"})
 SCALING: Final = frozenset({"mul", "div"})
@@ -25,43 +24,6 @@ NO_LABEL: Final = -2
 MOST_TERMS: Final = 24
 MOST_SIGHTS: Final = 4
 MOST_MASKS: Final = 4
-
-
-class Made:
-    """The operations that computed values, by the identity of the value."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, tuple[Any, Sequence[Any]]] = {}
-        self._kept: list[Any] = []
-
-    def add(self, eqn: Any, values: Sequence[Any], result: Any) -> None:
-        """Record an operation; its result is kept alive, so that its id is not reused."""
-        if any(result is value for value in values):  # otherwise it would be its own source
-            return
-        self._made[id(result)] = (eqn, values)
-        self._kept.append(result)
-
-    def of(self, value: Any) -> tuple[Any, Sequence[Any]]:
-        """Return the operation that computed a value, and its inputs; (None, ()) if unknown."""
-        return self._made.get(id(value), (None, ()))
-
-    def operation(self, value: Any) -> str:
-        """Return the name of the operation that computed a value."""
-        eqn, _ = self.of(value)
-        return eqn.primitive.name if eqn is not None else ""
-
-    def source(self, value: Any) -> Any:
-        """Return the value before it was only rearranged."""
-        while self.operation(value) in ARRANGING:
-            value = self.of(value)[1][0]
-        return value
-
-    def arranged(self, value: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield the rearranging operations behind a value, last first: equation, input, result."""
-        while self.operation(value) in ARRANGING:
-            eqn, inputs = self.of(value)
-            yield eqn, inputs[0], value
-            value = inputs[0]
 
 
 @dataclass(slots=True)
@@ -76,6 +38,7 @@ class Found:
         codes: lines of the divergences of a code from its prior.
         chosen_from: shapes of the predictions among which integers choose.
         sights: lines of self-attention operations.
+        terms: terms of the loss; None until its last operation.
     """
 
     trained_targets: list[str | None] = field(default_factory=list)
@@ -85,6 +48,7 @@ class Found:
     codes: list[str | None] = field(default_factory=list)
     chosen_from: list[tuple[int, ...]] = field(default_factory=list)
     sights: list[str | None] = field(default_factory=list)
+    terms: Terms | None = None
 
 
 class Patterns:
@@ -145,6 +109,15 @@ class Patterns:
             self._look_for_attention(caller, eqn, values, result)
         elif name == "reduce_sum":
             self._look_for_code(eqn, caller, values[0])
+
+    def ended(self, loss: Any) -> None:
+        """Read the terms of a loss whose operations are all recorded."""
+        terms = LossTerms(TracedOperations(self._made), loss)
+        self.found.terms = terms_of(terms, self.has_gradient)
+        scores = terms.scores()
+        if scores is not None and scores.labels is not None:
+            pair = scores.values, scores.labels
+            self.look_for_labels("mul", pair, scores.values, [scores.values])
 
     def has_gradient(self, value: Any) -> bool:
         """Return whether a value depends on weights through a differentiable path."""

@@ -21,11 +21,13 @@ class Program:
         callbacks: lines that call back into Python.
         draws: draws of random numbers.
         zeros: positions of the results that are 0 for all arguments.
+        read: positions of the arguments on which a result depends.
     """
 
     callbacks: tuple[str, ...]
     draws: keys.Draws
     zeros: frozenset[int]
+    read: frozenset[int]
 
 
 def read(closed: Any) -> Program:
@@ -39,6 +41,7 @@ def read(closed: Any) -> Program:
         callbacks=tuple(dict.fromkeys(callbacks)),
         draws=keys.draws_of(closed),
         zeros=frozenset(_zeros(closed.jaxpr)),
+        read=internals.inputs_read(closed.jaxpr),
     )
 
 

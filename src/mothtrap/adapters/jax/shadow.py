@@ -22,7 +22,8 @@ from mothtrap.adapters.jax.functions import Book, Differentiated
 from mothtrap.adapters.jax.graph import Evaluation
 from mothtrap.adapters.jax.internals import Caller
 from mothtrap.adapters.jax.jitted import Jitted
-from mothtrap.adapters.jax.patterns import ARRANGING, Found, Made, Patterns
+from mothtrap.adapters.jax.made import ARRANGING, Made
+from mothtrap.adapters.jax.patterns import Found, Patterns
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.tensors import Role
 
@@ -464,6 +465,7 @@ def looked_into(
         own_leaves = [leaves[index] for index in dynamic if id(leaves[index]) in own]
         collector.given([*outer, *(c for c in closed.consts if _is_array(c))], own_leaves)
         values = evaluation.run(closed.jaxpr, closed.consts, [leaves[index] for index in dynamic])
+        collector.patterns.ended(values[0])
         results, out_tree, arrays = shape
         for index, value in zip(arrays, values, strict=True):
             results[index] = value

@@ -11,6 +11,7 @@ from mothtrap.adapters.jax.functions import MOMENTS, Layout, array_kind, name_of
 from mothtrap.adapters.jax.shadow import Shadow
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import EvaluatedCopy
+from mothtrap.tracing.describe import episode_ends
 from mothtrap.tracing.describe.array_digests import digest_of
 
 OF_TARGETS: Final = (EvaluatedCopy,)
@@ -27,22 +28,28 @@ class TargetNetworks:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._looks: dict[Shadow, int] = {}
+        self._lines: dict[Shadow, str | None] = {}
 
     def describe(self, shadow: Shadow, inputs: Any, layout: Layout) -> None:
         """Report the target networks among the arguments of a step with bootstrapped targets."""
-        if not shadow.found.bootstrapped:
-            return
-        self._job.stood_ready(OF_TARGETS)
         looks = self._looks.get(shadow, 0)
         self._looks[shadow] = looks + 1
+        if not looks:  # targets that are computed before the loss are seen in the source only
+            source = episode_ends.bootstrapped(self._job.now.step, 1)
+            lines = [*shadow.found.bootstrapped, source.location if source is not None else None]
+            self._lines[shadow] = next((line for line in lines if line is not None), None)
+        place = self._lines[shadow]
+        if place is None:
+            return
+        self._job.stood_ready(OF_TARGETS)
         for name, leaves in _networks(inputs, layout):
             self._job.fact(
                 EvaluatedCopy(
                     step=self._job.now.step,
-                    module=name,
+                    module=f"{name} of {layout.function}",
                     digest=digest_of(map(np.asarray, leaves)),
                     apart=looks,
-                    location=shadow.found.bootstrapped[0],
+                    location=place,
                 )
             )
 

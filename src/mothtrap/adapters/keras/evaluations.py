@@ -69,8 +69,9 @@ class Outside:
             part = asked.layer_called if not is_asked else asked.model_called
             whole = (given, result) if is_asked else (layer, given, result)
             self._job.contain_part("tensors of evaluations", part, *whole)
-        if is_model:
+        if is_root:
             contain(self._steps.networks.called, layer)
+        if is_model:
             given = args, kwargs
             self._job.contain_part("evaluations", self._called, layer, given, result, training)
         return result

@@ -108,7 +108,9 @@ class LayerCalls:
     def _model_called(
         self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
     ) -> None:
-        """Record the first model that a step calls."""
+        """Record the first model that a step calls, and all as possible target networks."""
+        if isinstance(model, keras.Model):
+            self._steps.networks.called(model)
         look = LOOKS.current() if isinstance(model, keras.Model) else None
         if look is None or look.why or look.models:
             return

@@ -14,6 +14,7 @@ from msgspec import structs
 from mothtrap.adapters.keras import added_masks, layers, losses
 from mothtrap.adapters.keras.agreeing_losses import AgreementLooks
 from mothtrap.adapters.keras.causality import sight_of_look
+from mothtrap.adapters.keras.loss_terms import TermFacts
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -41,6 +42,7 @@ class LossCalls:
 
     def __init__(self, job: Job, batches: RepeatedBatches) -> None:
         self._job, self._batches, self._agreement = job, batches, AgreementLooks(job)
+        self._terms = TermFacts(job)
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 
@@ -59,8 +61,8 @@ class LossCalls:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
         added_masks.report(look, self._job, step)
-        self._agreement.report(look, step)
-        self._batches.report(look, step)
+        for part in (self._agreement, self._terms, self._batches):
+            part.report(look, step)
         raw_losses.report(look, self._job, step, series)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = (

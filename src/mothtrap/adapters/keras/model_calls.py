@@ -17,11 +17,10 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.steps import Mode
+from mothtrap.tracing.describe.input_scales import input_scale
 from mothtrap.tracing.describe.loop_rows import LoopRows
 
 MAX_NAMES: Final = 8
-MAX_CELLS: Final = 1 << 24
-"""Maximum number of inspected cells of an array: about 50 ms, once."""
 FIRST_LOOKS: Final = 4
 """Number of first training batches whose scale is recorded; later one in N steps:"""
 EVERY: Final = 50
@@ -233,19 +232,11 @@ def scale(
         step: step of training.
         location: the line to change.
     """
-    if array.dtype.kind not in "fiu" or array.ndim < 2 or not len(array):
-        return None
-    rows = array[:: max(1, len(array) // 4096)]
-    values = rows.reshape(-1)[:MAX_CELLS].astype(np.float64)
-    if not np.isfinite(values).all():
-        return None
-    return InputDistribution(
-        step=step,
-        mode=mode,
+    return input_scale(
+        array,
         module=str(model.name),
         argument="x" if place == 0 else f"x[{place}]",
-        rows=len(rows),
-        mean=float(values.mean()),
-        std=float(values.std()),
+        mode=mode,
+        step=step,
         location=location,
     )

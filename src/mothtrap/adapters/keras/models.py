@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mothtrap.adapters.keras import internals, layers, losses, optimizers, wiring
 from mothtrap.adapters.keras.fits import Fit, label_of
-from mothtrap.adapters.keras.model_calls import MAX_CELLS, ModelCalls, scale
+from mothtrap.adapters.keras.model_calls import ModelCalls, scale
 from mothtrap.adapters.keras.rows import Rows
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.probes.probes import Look
@@ -23,6 +23,7 @@ from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.facts.losses import TokenShares
 from mothtrap.core.facts.modules import FrozenParameters
 from mothtrap.core.steps import Mode
+from mothtrap.tracing.describe.input_scales import MAX_CELLS
 from mothtrap.tracing.describe.loss_numbers import Called
 
 Array = npt.NDArray[Any]

@@ -36,9 +36,11 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
+    CodeNoise,
     LossCall,
     LossSeries,
     MetricBroadcast,
+    PolicyLoss,
     TokenShares,
     TrainedTarget,
     UnreadEnds,
@@ -62,7 +64,7 @@ SAMPLED_STEPS: Final = (
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
     *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
     *(AgreeingLosses, OpposedOptimizers, BootstrappedTargets, EvaluatedCopy, UnreadEnds),
-    TrainedTarget,
+    *(TrainedTarget, CodeNoise, PolicyLoss),
 )
 """Facts that are searched for in full steps, inside the program."""
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mothtrap.adapters.keras.fits import Fit
-from mothtrap.adapters.keras.model_calls import MAX_CELLS
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.internals import (
     Parts,
@@ -34,6 +33,7 @@ from mothtrap.tracing.describe.copied_rows import (
     MAX_ROWS,
     RowSample,
 )
+from mothtrap.tracing.describe.input_scales import MAX_CELLS
 
 Array = npt.NDArray[Any]
 MAX_KEPT: Final = 1 << 20

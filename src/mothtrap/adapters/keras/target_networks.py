@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+import tensorflow as tf
+
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.core.adapters import Job
@@ -18,6 +20,8 @@ from mothtrap.tracing.source import frames
 READ_AT: Final = 4
 """Step of a custom loop at which the source of the script is read."""
 MOST_NETWORKS: Final = 4
+MOST_TRACED: Final = 8
+"""Maximum number of models that programs call, with the trained ones."""
 
 
 @dataclass(slots=True)
@@ -38,14 +42,28 @@ class TargetNetworks:
         self._steps = 0
         self._networks: weakref.WeakKeyDictionary[Any, _Network] = weakref.WeakKeyDictionary()
         self._called: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._traced: weakref.WeakSet[Any] = weakref.WeakSet()
         self.are_wanted = False
 
     def called(self, model: Any) -> None:
-        """Record a call of a model outside of any tape; cheap if no targets are computed."""
+        """Record a call of a model; cheap if no targets are computed.
+
+        A call is seen only once if a program makes it.
+        """
+        if not tf.executing_eagerly():
+            self._called_by_program(model)
+            return
         if not self.are_wanted or model in self._called:
             return
         self._called.add(model)
         if model not in self._networks and len(self._networks) < MOST_NETWORKS:
+            self._networks[model] = _Network(frames.user_location())
+
+    def _called_by_program(self, model: Any) -> None:
+        if model in self._traced or len(self._traced) >= MOST_TRACED:
+            return
+        self._traced.add(model)
+        if model not in self._networks:
             self._networks[model] = _Network(frames.user_location())
 
     def stepped(self, given: Callable[[], Collection[int]], full: bool) -> None:
@@ -62,9 +80,17 @@ class TargetNetworks:
             return
         held = given()
         for model, network in list(self._networks.items()):
-            if model in self._called:
+            if model in self._called or self._is_traced_copy(model, held):
                 self._report(model, network, held)
         self._called.clear()
+
+    def _is_traced_copy(self, model: Any, given: Collection[int]) -> bool:
+        """Return whether a program calls a model that has the shapes of a trained model."""
+        if model not in self._traced:
+            return False
+        shapes = _shapes(model)
+        others = [one for one in self._traced if one is not model and _shapes(one) == shapes]
+        return any(all(id(v) in given for v in one.trainable_variables) for one in others)
 
     def _read(self) -> None:
         step = self._job.now.step
@@ -89,3 +115,7 @@ class TargetNetworks:
                 location=network.location,
             )
         )
+
+
+def _shapes(model: Any) -> list[tuple[int, ...]]:
+    return [tuple(variable.shape) for variable in model.trainable_variables]

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import internals, raw_losses
 from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast, is_made_of
+from mothtrap.adapters.tensorflow.loss_terms import terms_of
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.probes.probes import Look, Looks
 from mothtrap.adapters.tensorflow.probes.slots import Slot
@@ -222,9 +223,11 @@ def _differentiated(
     broadcast = _difference_in(look, scalar)
     every = tf.nest.flatten(sources)
     given, first = frozenset(map(id, every)), weakref.ref(next(filter(_is_variable, every)))
-    look.watched += _not_asked_for(tape, every)
+    others = _not_asked_for(tape, every)
+    look.watched += others
     is_scaled = value is not target
     target_of = Target(Slot(scalar), place, is_scaled, broadcast, scalar, given, first, value)
+    target_of.terms = terms_of(look, value, place, partly=bool(others))
     look.add_target(target_of)
     for source, gradient in zip(every, tf.nest.flatten(result), strict=False):
         if gradient is None:

@@ -257,6 +257,9 @@ class Look:
             self.models = [c for c in self.models if c.is_written]
             self.asked = [each for each in self.asked if each.slot.written]
             self.masks = [each for each in self.masks if each.values.written]
+            for target in self.targets:
+                if target.terms is not None and not target.terms.is_written:
+                    target.terms = None
 
 
 class Looks(threading.local):

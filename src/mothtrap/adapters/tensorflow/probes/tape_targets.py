@@ -26,12 +26,34 @@ class Broadcast:
 
 
 @dataclass(slots=True, eq=False)
+class Terms:
+    """Terms of a loss, read while its program is traced.
+
+    `mean`, `log_variance`: the code of a variational autoencoder whose divergence is in the loss.
+    `noise`: wrong factor of the noise of the code. `signs`: whether weighted log probabilities are
+    subtracted. `values`: whether outputs of a network that the loss does not train are subtracted.
+    """
+
+    mean: Slot | None = None
+    log_variance: Slot | None = None
+    noise: str | None = None
+    signs: frozenset[bool | None] = frozenset()
+    values: frozenset[bool | None] = frozenset()
+    location: str | None = None
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes the code."""
+        return all(one is None or one.written for one in (self.mean, self.log_variance))
+
+
+@dataclass(slots=True, eq=False)
 class Target:
     """A loss: the value that a tape differentiates with respect to variables.
 
     `scaled`: a loss scale was applied, and `value` is the unscaled loss. `tensor`: tensor of the
     program, while it is traced. `sources`: identities of the variables; `first` is the first of
-    them. `original`: the tensor passed to the tape.
+    them. `original`: the tensor passed to the tape. `terms`: its terms, if their kind is known.
     """
 
     value: Slot
@@ -42,3 +64,4 @@ class Target:
     sources: frozenset[int] = frozenset()
     first: weakref.ref[Any] | None = None
     original: Any = None
+    terms: Terms | None = None
