@@ -8,6 +8,11 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
+ADD_DIVERGENCE = (
+    "Add the divergence to the loss: "
+    "`loss = reconstruction - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()`."
+)
+
 
 @rule("LOS426", title="wrong latent noise", needs=[Need(facts=(CodeNoise,))])
 def wrong_code_noise(window: Window) -> Found | None:
@@ -38,8 +43,6 @@ def wrong_code_noise(window: Window) -> Found | None:
         - PyTorch: Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
         - Keras: Multiply the noise by the standard deviation: `std = tf.exp(0.5 * log_var)`.
         - JAX: Multiply the noise by the standard deviation: `std = jnp.exp(0.5 * logvar)`.
-        - Add the divergence to the loss:
-          `loss = reconstruction - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()`.
 
     Example:
         z = mu + torch.randn_like(mu) * torch.exp(logvar)
@@ -62,7 +65,7 @@ def wrong_code_noise(window: Window) -> Found | None:
             last_step=window.last_step,
             count=one.looks,
             evidence={"factor": "", "looks": one.looks},
-            fixes=(1,),
+            fixes=(ADD_DIVERGENCE,),
         )
     return Found.of(
         one,
@@ -72,5 +75,4 @@ def wrong_code_noise(window: Window) -> Found | None:
         last_step=window.last_step,
         count=one.looks,
         evidence={"factor": one.factor, "looks": one.looks},
-        fixes=(0,),
     )

@@ -109,7 +109,7 @@ def valued(sign: float) -> LOSS:
 @pytest.mark.parametrize("made", [gained, compared, clipped, valued])
 def test_the_sign_of_a_policy_is_told(made: Callable[[float], LOSS]) -> None:
     added = facts(made(1.0), PolicyLoss)
-    assert [(one.looks, one.added, one.values) for one in added] == [(4, 4, made is valued)]
+    assert [(one.looks, one.added, one.by_value) for one in added] == [(4, 4, made is valued)]
     assert "test_loss_terms.py" in (added[0].location or "")
     assert [one.added for one in facts(made(-1.0), PolicyLoss)] == [0]
 

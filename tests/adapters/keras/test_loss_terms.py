@@ -148,6 +148,6 @@ def steered(sign: float) -> list[Fact]:
 @pytest.mark.parametrize(("train", "by_value"), [(trained, False), (steered, True)])
 def test_the_sign_of_a_policy_is_reported(train: Any, by_value: bool) -> None:
     found = [one for one in train(1.0) if isinstance(one, PolicyLoss)]
-    assert [(one.looks, one.added, one.values) for one in found] == [(4, 4, by_value)]
+    assert [(one.looks, one.added, one.by_value) for one in found] == [(4, 4, by_value)]
     found = [one for one in train(-1.0) if isinstance(one, PolicyLoss)]
     assert [(one.looks, one.added) for one in found] == [(4, 0)]
