@@ -83,3 +83,9 @@ def test_a_batch_whose_numbers_overflow_says_nothing_about_scales(scale: float) 
     rows[256:] *= scale
     with np.errstate(over="ignore", invalid="ignore"):
         assert check(rows) == []
+
+
+@pytest.mark.parametrize(("ties", "found"), [(0.25, 0), (0.05, 1)])
+def test_stays_quiet_on_the_first_rows_of_a_replay_buffer(ties: float, found: int) -> None:
+    repeated = (msgspec.structs.replace(one, feature_ties=(ties,) * 6) for one in batches(TABLE))
+    assert len(feature_scale_mismatch().check(window(*repeated))) == found

@@ -8,7 +8,7 @@ from tests.rules.windows import LOSS, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import StepKey
@@ -190,3 +190,10 @@ def test_first_steps_that_lift_a_loss_from_about_0_are_no_divergence(start: floa
     assert check(loss(lifted)) == []
     [finding] = check(loss(np.concatenate([lifted, 1e-5 * 2.0 ** np.arange(25)])))
     assert finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize(("values", "found"), [(True, 0), (False, 1)])
+def test_the_values_of_a_critic_are_no_errors(values: bool, found: int) -> None:
+    policy = PolicyLoss(step=3, looks=4, values=values, location=LOSS)
+    rising = loss(1.3 ** np.arange(40))
+    assert len(LossDiverging().check(window(rising, policy, BOOTSTRAPPED))) == found

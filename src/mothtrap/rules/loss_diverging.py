@@ -118,7 +118,8 @@ class LossDiverging(Rule):
         found = judge_series(self, window, judge)
         if not found:
             for series in loss_series(window):
-                self._require_low(series)
+                if series.location not in values:
+                    self._require_low(series)
         return found
 
     def _judge(self, series: Series, game: bool, moves: bool) -> Judgment | None:
