@@ -168,7 +168,7 @@ PLANTED = (
     exactly("boosting_rate_too_high", "TRE904", 0),
     exactly("unscaled_weights", "TRE905", 0, severity="warning"),
     exactly("identifier_feature", "TRE906", 0, layer="Column_10", severity="warning"),
-    exactly("objective_mismatch", "TRE907", 0, severity="warning"),
+    exactly("objective_mismatch", "TRE907", 0, severity="info"),
     exactly("early_stopping_misled", "TRE908", 0),
     exactly("tree_not_growing", "TRE909", 0),
     exactly("boosting_rate_too_low", "TRE910", 0, severity="warning"),

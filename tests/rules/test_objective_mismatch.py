@@ -30,7 +30,7 @@ def labels(low: float, high: float, values: tuple[int, ...] = (), distinct: int 
 @pytest.mark.parametrize(
     ("fit", "seen", "words"),
     [
-        pytest.param(NUMBERS, labels(0, 1, (700, 300)), "two classes", id="two values"),
+        pytest.param(NUMBERS, labels(1, 2, (700, 300)), "two classes", id="two values"),
         pytest.param(NUMBERS, labels(0, 2, (330, 340, 330)), "3 classes", id="three values"),
         pytest.param(
             CLASSES, labels(18, 90, distinct=70), "numbers, not classes", id="ages as classes"
@@ -50,6 +50,12 @@ def test_fires(fit, seen, words: str) -> None:
     [finding] = check(fit, seen)
     assert finding.severity is Severity.WARNING
     assert words in finding.message
+
+
+def test_a_regression_on_zeros_and_ones_is_a_note() -> None:
+    [finding] = check(NUMBERS, labels(0, 1, (700, 300)))
+    assert finding.severity is Severity.INFO
+    assert "two classes: 0 and 1" in finding.message
 
 
 def test_bounds_that_are_swapped_are_an_error() -> None:

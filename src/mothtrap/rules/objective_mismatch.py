@@ -5,7 +5,7 @@ from __future__ import annotations
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
-from mothtrap.core.found import Found
+from mothtrap.core.found import Found, SeverityName
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
@@ -48,12 +48,13 @@ def objective_mismatch(
         and time in each round.
 
     Fires:
-        Warning, with at least `rows` rows, in four cases. A regression has whole labels of two
-        values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of the rows of
-        the most frequent. A classifier has more than `classes` labels with fewer than `per_class`
-        rows each. The labels of two classes are not 0 and 1. More classes are configured than
-        occur. Error if, in XGBoost, the `label_lower_bound` of a row is above its
-        `label_upper_bound`.
+        Warning, with at least `rows` rows, in four cases. A regression has whole labels of
+        two values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of
+        the rows of the most frequent; info for labels of 0 and 1, whose squared error still
+        gives probabilities. A classifier has more than `classes` labels with fewer than
+        `per_class` rows each. The labels of two classes are not 0 and 1. More classes are
+        configured than occur. Error if, in XGBoost, the `label_lower_bound` of a row is
+        above its `label_upper_bound`.
 
     Stays quiet:
         Ranking, counts, custom objectives. Whole labels with unequal frequencies, such as counts
@@ -102,6 +103,7 @@ def objective_mismatch(
         return Found.of(
             one.began,
             f"the objective is {one.began.objective}, {'and' if unused else 'but'} {words}",
+            severity=_severity(table, task),
             evidence={
                 "objective": one.began.objective,
                 "values": table.label_distinct,
@@ -130,6 +132,7 @@ def _of_estimators(window: Window, rows: int, levels: int, even: float) -> list[
                 Found.of(
                     one,
                     f"{one.estimator} is a regressor, but {words}",
+                    severity=_severity(table, one.task),
                     evidence={"values": table.label_distinct, "rows": table.rows, "fit": one.fit},
                     fixes=(3, 4),
                 )
@@ -147,6 +150,12 @@ def _reversed(began: BoostingBegan, table: TableSeen) -> Found:
         location=table.location or began.location,
         fixes=(5,),
     )
+
+
+def _severity(table: TableSeen, task: str) -> SeverityName:
+    """Return `info` for a regression on labels of 0 and 1, which predicts probabilities."""
+    is_share = (table.label_distinct, table.label_min, table.label_max) == (2, 0, 1)
+    return "info" if task == "regression" and is_share else "warning"
 
 
 def _numbers_that_are_classes(table: TableSeen, levels: int, even: float) -> str:
