@@ -64,7 +64,7 @@ STAGES = [
     Stage(
         "graph reading",
         "mothtrap.adapters.torch.job.graph:loss_terms",
-        ("attention", "data", "loss graph", "views"),
+        ("attention", "data", "loss graph", "loss terms", "views"),
     ),
     Stage("losses", "mothtrap.adapters.torch.losses.backwards:LossObserver.close", ("losses",)),
     Stage(

@@ -38,9 +38,11 @@ class LossArgumentsObserver:
     def called(self, inputs: LossInputs) -> None:
         """Handle a call to a loss whose result has a graph."""
         first, second = inputs.prediction, inputs.target
-        if inputs.name == "cross_entropy" and self._rows < LOOKS:
-            self._label_rows(inputs)
-        if self._looks >= LOOKS or inputs.name not in FUNCTIONS or first is None or second is None:
+        if first is None or second is None:
+            return
+        if inputs.name == "cross_entropy" and self._rows < LOOKS and second.is_floating_point():
+            self._label_rows(first, second)
+        if self._looks >= LOOKS or inputs.name not in FUNCTIONS:
             return
         if inputs.given.get("log_target"):
             return  # both are log-probabilities, and either may be the model's
@@ -51,11 +53,8 @@ class LossArgumentsObserver:
         self._looks += 1
         self._observe(inputs.name, first, second, reduction=inputs.reduction, swapped=True)
 
-    def _label_rows(self, inputs: LossInputs) -> None:
+    def _label_rows(self, first: torch.Tensor, second: torch.Tensor) -> None:
         """Report rows of labels, with 0 or 1 for each class, that do not sum to 1."""
-        first, second = inputs.prediction, inputs.target
-        if first is None or second is None or not second.is_floating_point():
-            return
         if second.ndim < 2 or first.shape != second.shape or second.grad_fn is not None:
             return
         self._rows += 1
@@ -67,7 +66,7 @@ class LossArgumentsObserver:
         if bounds != (1.0, 1.0):
             dtype, count = type_name(second.dtype), labels.numel()
             sample = TargetSample(dtype=dtype, count=count, row_sums=bounds)
-            self._observe(inputs.name, first, second, targets=sample)
+            self._observe("cross_entropy", first, second, targets=sample)
 
     def _observe(self, name: str, first: torch.Tensor, second: torch.Tensor, **known: Any) -> None:
         self._job.recorder.notes.observe(
