@@ -50,6 +50,7 @@ def test_fires(fit, seen, words: str) -> None:
     [finding] = check(fit, seen)
     assert finding.severity is Severity.WARNING
     assert words in finding.message
+    assert finding.fixes
 
 
 def test_a_regression_on_zeros_and_ones_is_a_note() -> None:

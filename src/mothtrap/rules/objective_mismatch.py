@@ -111,7 +111,7 @@ def objective_mismatch(
                 "rows": table.rows,
                 "fit": one.began.fit,
             },
-            fixes=(4,) if unused else (),
+            fixes=(4,) if unused else (0, 1, 2, 4),
         )
 
     if any(window.seen(BoostingBegan)) or not any(window.seen(EstimatorFitted)):
