@@ -194,6 +194,6 @@ def test_first_steps_that_lift_a_loss_from_about_0_are_no_divergence(start: floa
 
 @pytest.mark.parametrize(("values", "found"), [(True, 0), (False, 1)])
 def test_the_values_of_a_critic_are_no_errors(values: bool, found: int) -> None:
-    policy = PolicyLoss(step=3, looks=4, values=values, location=LOSS)
+    policy = PolicyLoss(step=3, looks=4, by_value=values, location=LOSS)
     rising = loss(1.3 ** np.arange(40))
     assert len(LossDiverging().check(window(rising, policy, BOOTSTRAPPED))) == found

@@ -87,12 +87,12 @@ class Rule(Documented, abc.ABC):
             last_step: last captured step with the fault; by default `step`.
             confidence: `high`, `medium` or `low`.
             mode: mode of the step.
-            fixes: advice; by default the docstring's.
+            fixes: advice; if None or empty, the advice of the docstring.
             why: reason why the fault matters; by default the docstring's.
             workers: ranks with the fault; by default the window's worker.
             title: name of the fault in this case.
         """
-        fixes = self.fixes(window) if fixes is None else fixes
+        fixes = fixes or self.fixes(window)
         return Finding(
             code=self.code,
             name=self.name(),
