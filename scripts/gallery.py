@@ -92,7 +92,7 @@ HEAD = """# Gallery: ten faults
 Each section shows a small program with one fault, the verdict of `mothtrap run`, and a picture of
 the page. `python scripts/gallery.py` creates this page from real runs of the programs in
 `bench/faultbench`. With `--healthy`, a program runs its `healthy` branch, which has no fault. The
-overhead is high because the steps take only about a millisecond.
+time that mothtrap added is long, because the machine was busy.
 """
 
 
