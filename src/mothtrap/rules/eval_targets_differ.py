@@ -59,8 +59,8 @@ def eval_targets_differ(
 
     Stays quiet:
         For class labels, constant targets, and targets that the model computes itself. For losses
-        other than squared errors. If the loss of the same line is computed for other targets in
-        training.
+        other than squared errors. If several lines compute squared errors in training, because
+        their targets may have different scales.
 
     What to do:
         - Scale both with the mean and standard deviation of the training targets.

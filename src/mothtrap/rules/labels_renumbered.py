@@ -46,8 +46,8 @@ def labels_renumbered(
     """The evaluation numbers the classes in another way than the training.
 
     What it detects:
-        An evaluation in which the model predicts one class as another, the other as a third, and so
-        on. The predictions agree with the labels once the classes are renumbered.
+        An evaluation in which the model predicts each class as a different class: the predictions
+        would agree with the labels if the classes had other numbers.
 
     Why it matters:
         The model is right, but its accuracy is near 0 and its evaluation loss rises while it
