@@ -1,4 +1,4 @@
-"""An averaged model that is evaluated without the averages of its batch norms."""
+"""An averaged model is evaluated, but its batch norms have never seen a batch."""
 
 from copy import deepcopy
 

@@ -145,7 +145,7 @@ def _of_estimator(one: EstimatorFitted, seen: TablesDiffer) -> Found:
 
 
 def _is_another_order(seen: TablesDiffer) -> bool:
-    """Return whether most of the columns that differ have the values of another column."""
+    """Return whether most of the differing columns contain the values of another column."""
     return seen.by_name or len(seen.order) >= max(2, len(seen.distance) / 2)
 
 

@@ -1,4 +1,4 @@
-"""Scales of batches in training, and of the inputs of evaluations."""
+"""Scales of training batches and of evaluation inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVALUATIONS, CALLS = 3, 4
 
 
 class InputScales:
-    """Reports mean and standard deviation of the arrays of a batch, by the shape of a row.
+    """Reports the mean and standard deviation of each array in a batch, by the shape of its rows.
 
     Args:
         job: receives the facts.

@@ -9,6 +9,7 @@ Shape suffixes: R = rows.
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections import Counter
@@ -311,6 +312,12 @@ class WholeFits:
         """
         if rows == fitted.rows:
             return []
+        refitted = functools.partial(
+            TransformRefitted,
+            step=self._handle.job.now.step,
+            train_rows=fitted.rows,
+            eval_rows=rows,
+        )
         before = {
             name: place
             for clock, name, count, place in self._transforms
@@ -323,25 +330,9 @@ class WholeFits:
         }
         elsewhere = {name for _, name, count, _ in self._transforms if count != rows}
         for name in alone.keys() - elsewhere:
-            return [
-                TransformRefitted(
-                    step=self._handle.job.now.step,
-                    transform=name,
-                    train_rows=fitted.rows,
-                    eval_rows=rows,
-                    only=True,
-                    location=alone[name] or None,
-                )
-            ]
+            return [refitted(transform=name, only=True, location=alone[name] or None)]
         return [
-            TransformRefitted(
-                step=self._handle.job.now.step,
-                transform=name,
-                train_rows=fitted.rows,
-                eval_rows=rows,
-                fit_location=before[name] or None,
-                location=place or None,
-            )
+            refitted(transform=name, fit_location=before[name] or None, location=place or None)
             for _, name, count, place in self._transforms
             if count == rows and name in before
         ][:1]

@@ -34,8 +34,8 @@ REPLICATED: Final = 0.7
 """Minimum correlation of the steps between neighboring levels in two halves of the rows, so that
 they are no noise; by hand."""
 ALIKE: Final = 8
-"""Columns of whole numbers with the same range, from which on they are measurements, such as
-pixels; by hand."""
+"""Number of integer columns with the same range from which they count as measurements, such as
+pixels; chosen by hand."""
 SENTINEL_SHARE: Final = 0.01
 SENTINELS: Final = frozenset(
     sign * value
@@ -352,7 +352,7 @@ def _replicates(index_R: npt.NDArray[np.intp], label_R: Floats) -> bool:
 
 
 def _alike(rows_RC: Floats) -> set[int]:
-    """Return columns of whole numbers from the same value on as many with equal ranges."""
+    """Return the integer columns that fit into a range which many other columns share."""
     with np.errstate(invalid="ignore"):
         whole = np.flatnonzero((rows_RC == np.round(rows_RC)).all(axis=0))
     ranges = {int(c): (float(rows_RC[:, c].min()), float(rows_RC[:, c].max())) for c in whole}

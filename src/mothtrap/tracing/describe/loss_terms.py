@@ -220,7 +220,7 @@ class LossTerms:
         return None
 
     def _terms(self) -> Iterator[Any]:
-        """Yield the loss, its terms, and the terms of these, nearest first."""
+        """Yield the loss, its terms, and their own terms, nearest first."""
         waiting, seen = deque([self._loss]), set[Hashable]()
         while waiting and len(seen) < MOST_TERMS:
             value = waiting.popleft()

@@ -178,7 +178,7 @@ def _correlation(values: Tensor, noise: Tensor) -> float:
 
 
 def _is_smaller(values: Tensor, target: Tensor) -> bool:
-    """Return whether an input has too few values to contain the noise: it is a condition."""
+    """Return whether an input is a condition, with too few values to contain the noise."""
     if not values.numel() or values.ndim == 0:
         return False
     if not values.is_floating_point():
