@@ -46,7 +46,7 @@ KEPT_AT_ONCE = 100
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of the table; `pending` counts rows that are not ready yet.
+    """Some rows of the table; `pending` counts rows that are not read yet, or must be read again.
 
     `columns` are the parameters and metrics of all rows that match.
     """
@@ -149,11 +149,11 @@ class RunsFolder:
             matching = in_order(matching_rows(rows, query), sort)
             shown, found = matching[begin : begin + count], len(matching)
             self._read([row.name for row in shown])
-            pending = sum(row.pending for row in rows)
+            pending = self._count_pending(rows)
         else:
             matching = [read.row for name, read in [*self._rows.items()] if name in self._started]
             shown, found = [self._row(name) for name in names[begin : begin + count]], len(names)
-            pending = sum(row.pending for row in shown)
+            pending = self._count_pending(shown)
         return Page(
             folder=self.where,
             total=len(names),
@@ -227,6 +227,10 @@ class RunsFolder:
                 self._reader.start()
             self._changed.wait_for(lambda: not stale & self._waiting, LOOK_S)
 
+    def _count_pending(self, rows: Iterable[Row]) -> int:
+        """Count rows that are not read yet, or are older than their run."""
+        return sum(row.pending or row.name in self._waiting for row in rows)
+
     def _is_unread(self, name: str) -> bool:
         """Return whether a row is unknown, may change at any time, or was not compared so far."""
         known = self._rows.get(name)
@@ -256,7 +260,10 @@ class RunsFolder:
             listed = read_listed(name, path, started_s, look, keep)
             with self._changed:
                 self._rows[name] = _Read(look.digest, time.monotonic(), listed.row)
-                self._waiting.discard(name)
+                if listed.row.state != "running" and fingerprint(path).digest != look.digest:
+                    self._wanted.put(name)  # for example labelled while it was read
+                else:
+                    self._waiting.discard(name)
                 self._changed.notify_all()
             if listed.final:
                 ended.append(Kept(look.digest, listed))
