@@ -101,6 +101,35 @@ def test_light_steps_have_no_digests_and_nothing_else_of_tensors() -> None:
             assert kinds == {"gradient"}
 
 
+def test_a_batch_that_was_loaded_for_a_full_step_is_not_of_a_later_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loader = DataLoader(TensorDataset(torch.randn(320, 6), torch.arange(320) % 3), 8)
+    model = classifier()
+    with watched(capture=DEFAULT, overhead=OVERHEAD) as seen:
+        optimizer = sgd(model)
+        for step, (x, y) in enumerate(loader):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if step == 25:  # from here on, first steps are too expensive to be full
+                monkeypatch.setattr(depths, "FIRST_S", 0.0)
+    digested = {
+        record.key.step: [scalar.of for scalar in record.scalars if scalar.name == DIGEST]
+        for record in seen.steps()
+    }
+    assert [step for step in digested if step > 20 and digested[step]] == [
+        21,
+        22,
+        23,
+        24,
+        25,
+        30,
+        31,
+    ]
+    assert all(len(owners) == len(set(owners)) for owners in digested.values())
+
+
 def test_with_digests_asked_for_every_step_is_full() -> None:
     light: dict[int, bool] = {}
     _seen, losses = trained(light, config=Config(digests=True))

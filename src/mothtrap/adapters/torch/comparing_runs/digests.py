@@ -63,6 +63,7 @@ class DigestObserver:
     Attributes:
         active: whether tensors are inspected; False if no digest is stored.
         every_tensor: inspect gradients, weights and buffers at every step.
+        pending: digests of loaded batches, for the next training forward pass.
     """
 
     def __init__(self, job: Job) -> None:
@@ -70,7 +71,7 @@ class DigestObserver:
         self._job = job
         recorder = job.recorder
         self._captures, self._notes = recorder.captures, recorder.notes
-        self._loaded: list[tuple[str, float]] = []
+        self.pending: list[tuple[str, float]] = []
         self._seen: dict[int, _Version] = {}
         self._given: dict[int, _Version] = {}
         self._random = RandomDigests(job.random_states)
@@ -102,8 +103,8 @@ class DigestObserver:
             self.forget_loaded()
         self._begin_step()
         placed = [(f"batch:{loader}.{p}" if p else f"batch:{loader}", t) for p, t in tensors]
-        del self._loaded[: -(MICRO_BATCHES - 1) * TENSORS]
-        self._loaded += self._of_batch(placed, loader)
+        del self.pending[: -(MICRO_BATCHES - 1) * TENSORS]
+        self.pending += self._of_batch(placed, loader)
         self._given |= {id(t): self._seen[id(t)] for _, t in placed if id(t) in self._seen}
 
     def called(self, arguments: Sequence[Placed], from_loader: bool, trains: bool) -> None:
@@ -123,7 +124,7 @@ class DigestObserver:
             self.forget_loaded()
         self._begin_step()
         self._seen |= self._given
-        found = self._loaded
+        found = self.pending
         self.forget_loaded()
         self._forwards += 1
         if self._forwards > MICRO_BATCHES:
@@ -236,7 +237,7 @@ class DigestObserver:
 
     def forget_loaded(self) -> None:
         """Discard loaded batches that are not part of the next training step."""
-        self._loaded, self._given, self._evaluated = [], {}, False
+        self.pending, self._given, self._evaluated = [], {}, False
 
     def _begin_step(self) -> None:
         if self._step != self._job.grouper.step:

@@ -136,7 +136,10 @@ class InputObserver:
             self._job.contain_part("rows of batches", self.drawn.called, *forward)
         if not first:
             return
-        if not light:
+        if light:
+            if self.digests.pending:  # the batch was loaded before the step turned out light
+                self.digests.forget_loaded()
+        else:
             from_loader = source is not None
             if trains and from_loader:
                 self.loaders.full_step()
