@@ -17,6 +17,7 @@ from mothtrap.core.texts import readable
         ("in 1 steps, in 1,001 steps, in 0.1 steps", "in 1 step, in 1,001 steps, in 0.1 steps"),
         ("1 batches, 1 losses, 21 layers", "1 batch, 1 loss, 21 layers"),
         ("1 more layers, 21 more layers", "1 more layer, 21 more layers"),
+        ("98.0% (limit 80%) of c_10%, 3 %", "98.0 % (limit 80 %) of c_10%, 3 %"),
     ],
 )
 def test_ratios_and_times_are_written_out_and_one_is_singular(written: str, read: str) -> None:

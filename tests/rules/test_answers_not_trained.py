@@ -27,7 +27,7 @@ def test_answers_without_labels_are_named() -> None:
     assert (finding.severity, finding.location) == (Severity.WARNING, LOSS)
     assert finding.message.startswith(
         "the labels of 47 of 48 sequences begin with the first token, and the loss ignores the "
-        "last 30% of the tokens"
+        "last 30 % of the tokens"
     )
     assert finding.fixes[0].startswith("Mask the prompt, not the answer")
 

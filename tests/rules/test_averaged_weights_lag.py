@@ -35,7 +35,7 @@ def test_the_share_is_told_with_its_line() -> None:
     assert (finding.severity, finding.step) == (Severity.WARNING, 500)
     assert finding.location == "train.py:4"
     assert (
-        "95% of the averaged weights still comes from the initial weights (limit 10%), after 500"
+        "95 % of the averaged weights still comes from the initial weights (limit 10 %), after 500"
         in finding.message
     )
 

@@ -26,15 +26,15 @@ def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
     [finding] = check(SLOW, *evaluations(BAD, FALLING))
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 10, 20)
     assert (finding.layers, finding.location) == (("net/bn",), "model.py:4")
-    assert "the running averages of net/bn are still 98% initial values" in finding.message
+    assert "the running averages of net/bn are still 98 % initial values" in finding.message
 
 
 def test_averages_that_follow_slowly_are_a_warning_though_the_loss_falls() -> None:
     [finding] = check(SLOW, *evaluations(2.0 * 0.9 ** np.arange(20), FALLING / 10))
-    assert "are still 98% initial values" in finding.message
+    assert "are still 98 % initial values" in finding.message
     falls = evaluations(2.0 * 0.9 ** np.arange(20), FALLING / 10)
     [finding] = check(structs.replace(SLOW, momentum=0.005), *falls)
-    assert "are still 37% initial values" in finding.message
+    assert "are still 37 % initial values" in finding.message
     assert check(structs.replace(SLOW, momentum=0.007), *falls) == []
     soon = evaluations(2.0 * 0.8 ** np.arange(8), FALLING[:8] / 10)  # the default of Keras
     assert check(structs.replace(SLOW, momentum=0.01), *soon) == []

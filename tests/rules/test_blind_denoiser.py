@@ -22,7 +22,7 @@ def test_noise_that_the_input_does_not_contain_is_a_warning() -> None:
 def test_one_timestep_is_a_warning() -> None:
     seen = NoisePrediction(step=12, looks=5, values=9_000, correlation=0.6, constant_condition=True)
     [finding] = blind_denoiser().check(window(seen, steps=20))
-    assert "had one value for all rows of 5 batches" in finding.message
+    assert "had the same value in all rows of 5 batches" in finding.message
     assert finding.fixes[0].startswith("Draw a timestep for each row")
 
 

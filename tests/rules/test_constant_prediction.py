@@ -46,7 +46,7 @@ def test_an_extreme_parameter_is_named() -> None:
 
 def test_numbers_that_hardly_differ_are_a_warning() -> None:
     [finding] = check(fitted(label_std=2.0, predicted_std=0.001))
-    assert "the standard deviation is 0.001 (limit" in finding.message
+    assert "the standard deviation of the predictions is 0.001" in finding.message
 
 
 @pytest.mark.parametrize(

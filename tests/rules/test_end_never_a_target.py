@@ -28,7 +28,7 @@ def test_sequences_that_nothing_ends_are_a_note() -> None:
     [finding] = check((15, 7, 3, 0, 15), (15, 4, 4, 0, 15), (14, 7, 2, 0, 14))
     assert (finding.severity, finding.location) == (Severity.INFO, LOSS)
     assert "44 of 44 sequences are followed by token 0, which the loss ignores" in finding.message
-    assert "the most frequent last target ends 11% of them (limit 50%)" in finding.message
+    assert "the most frequent last target ends 11 % of them (limit 50 %)" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def differs(**more) -> TablesDiffer:
     [
         ({"distance": {"age": 41.0, "debt": 9.0}}, "the mean of age is 41"),
         ({"order": (("a", "b"), ("b", "a"))}, "a has the values of b"),
-        ({"order": (("b", "a"), ("a", "b")), "by_name": True}, "b is where a was"),
+        ({"order": (("b", "a"), ("a", "b")), "by_name": True}, "b is in the place of a"),
         ({"constant": ("late",)}, "1 are constant"),
     ],
 )

@@ -32,7 +32,7 @@ def check(
 def test_targets_on_another_scale(mean: float, std: float) -> None:
     [finding] = check(mean, std)
     assert (finding.severity, finding.step, finding.mode) == (Severity.WARNING, 10, "eval")
-    assert f"mean {mean:.3g} and standard deviation {std:.3g} in the evaluation" in finding.message
+    assert f"mean {mean:.3g} and standard deviation {std:.3g} in evaluation" in finding.message
 
 
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (3.0, 4.0), (0.0, 0.0)])
@@ -45,5 +45,5 @@ def test_says_what_is_missing() -> None:
         check(None, None)
     with pytest.raises(NotApplicable, match="several losses"):
         check(200.0, 30.0, places=("t.py:9", "t.py:12"))
-    with pytest.raises(NotEnoughData, match="needs 32 training targets"):
+    with pytest.raises(NotEnoughData, match="needs 32 training targets, saw 8"):
         check(200.0, 30.0, count=8)

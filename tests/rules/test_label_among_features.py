@@ -31,7 +31,7 @@ def test_a_column_that_tells_the_labels_is_a_warning() -> None:
 def test_the_label_itself_is_named_first() -> None:
     told = {"text": 1.0, "label": 1.0}
     [finding] = check(fitted(), columns(telling=told, same_as_label=("label",)))
-    assert "column label has the values of the label" in finding.message
+    assert "column label contains the label" in finding.message
 
 
 def test_stays_quiet_where_no_column_does() -> None:

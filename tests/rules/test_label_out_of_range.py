@@ -92,7 +92,7 @@ def test_nothing_but_ignored_labels_is_an_error_of_a_mean() -> None:
     assert check(call(ignored_share=1.0, reduction="sum", counts=(3, 1))) == []
     [finding] = check(call(ignored_share=1.0), call(8, ignored_share=1.0))
     assert "of each batch" in finding.message
-    assert finding.fixes[0].startswith("Check where the labels come from")
+    assert finding.fixes[0].startswith("Check how the labels are loaded")
 
 
 def ignoring(step: int, **more: object) -> LossCall:
@@ -104,7 +104,7 @@ def test_a_class_that_is_ignored_is_a_warning() -> None:
     [finding] = check(*map(ignoring, (0, 8, 16)))
     assert (finding.severity, finding.step) == (Severity.WARNING, 0)
     assert "ignores label 1, which is a class of the model" in finding.message
-    assert "30% of 192 sampled labels" in finding.message
+    assert "30 % of 192 sampled labels" in finding.message
     assert finding.fixes[0].startswith("Remove `ignore_index`")
     assert check(*map(ignoring, (0, 8))) == []
 

@@ -26,7 +26,7 @@ def test_each_class_is_predicted_as_another() -> None:
     [finding] = check(SHIFTED)
     assert (finding.severity, finding.mode) == (Severity.WARNING, "eval")
     assert "class 0 as 1, 1 as 2, 2 as 3" in finding.message
-    assert "right for 0% of the rows" in finding.message
+    assert "100 % of the labels belong to such classes (limit 50 %)" in finding.message
 
 
 def test_a_class_that_is_missing_shifts_the_others() -> None:

@@ -24,7 +24,7 @@ def test_fires_when_step_after_step_is_skipped() -> None:
     [finding] = check(np.full(300, 1024.0), skipped)
     assert finding.severity is Severity.ERROR
     assert 150 <= finding.step <= 160
-    assert "33%" in finding.message or "34%" in finding.message
+    assert "33 %" in finding.message or "34 %" in finding.message
 
 
 @pytest.mark.parametrize(

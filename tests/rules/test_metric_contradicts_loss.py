@@ -99,7 +99,7 @@ def test_an_accuracy_cannot_be_lower_than_its_loss_allows() -> None:
     same = evaluated("accuracy", [0.49] * 6, [0.67, 0.41, 0.19, 0.127, 0.099, 0.094])
     [finding] = MetricContradictsLoss().check(window(*same, ROWS))
     assert finding.message == (
-        "the evaluation accuracy is 0.49, but a loss of 0.094 means that at least 86% of the rows "
+        "the evaluation accuracy is 0.49, but a loss of 0.094 means that at least 86 % of the rows "
         "are right"
     )
 

@@ -18,7 +18,7 @@ def seen(*, looks: int = 8, unused: bool = False) -> AgreeingLosses:
 def test_equal_labels_of_the_same_outputs_are_a_warning() -> None:
     [finding] = opponents_agree().check(window(seen(), steps=40))
     assert (finding.severity, finding.location) == (Severity.WARNING, "gan.py:20")
-    assert "ask for the label 0 of the same generated examples" in finding.message
+    assert "both ask for the label 0 on generated examples" in finding.message
     assert finding.fixes[0].startswith("Give generated examples the label 0")
 
 

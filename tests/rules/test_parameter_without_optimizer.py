@@ -100,7 +100,7 @@ def test_the_line_that_made_the_optimizer_is_to_be_changed() -> None:
 def test_a_backbone_that_is_most_of_the_model_and_looks_drawn_is_a_warning() -> None:
     [finding] = check(idle("backbone.0.weight", fresh_share=0.97))
     assert finding.severity is Severity.WARNING
-    assert "97% of the model keeps its random initial values" in finding.message
+    assert "97 % of the model keeps its random initial values" in finding.message
     [finding] = check(idle("encoder.0.weight", fresh_share=0.49))
     assert finding.severity is Severity.WARNING
     [finding] = check(idle("backbone.0.weight", fresh_share=0.3))

@@ -21,7 +21,7 @@ def check(*shares: float, first: float = 0.98) -> list[Finding]:
 def test_a_policy_that_stopped_trying_is_a_note() -> None:
     [finding] = check(0.4, 0.001, 0.0005)
     assert (finding.severity, finding.step, finding.last_step) == (Severity.INFO, 40, 80)
-    assert "relative to 4 equally likely actions, fell from 98% to 0.05%" in finding.message
+    assert "relative to 4 equally likely actions, fell from 98 % to 0.05 %" in finding.message
     assert "sign of the entropy term" in finding.fixes[0]
 
 

@@ -21,7 +21,7 @@ def test_fires_when_one_expert_gets_nearly_all_rows() -> None:
     [finding] = check(EVEN, EVEN, *[ALL_TO_ONE] * 5)
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 2, 5)
     assert finding.layers == ("moe.gate", "moe.experts")
-    assert "98% of the rows to expert 1 of the 4 in moe.experts; 2 are never" in finding.message
+    assert "98 % of the rows to expert 1 of the 4 in moe.experts; 2 are never" in finding.message
 
 
 def test_stays_quiet_on_experts_that_share_and_on_a_favorite() -> None:

@@ -65,7 +65,7 @@ def test_many_rows_that_are_a_tiny_part() -> None:
 def test_rows_that_stay() -> None:
     [finding] = check(drawn(same=50, irregular=True))
     assert finding.severity == Severity.WARNING
-    assert finding.message.startswith("80% of the rows of Net were also in the batch of the")
+    assert finding.message.startswith("80 % of the rows of Net were also in the batch of the")
     [finding] = check(drawn(kept=0.8))
     assert finding.severity == Severity.WARNING
     [finding] = check(drawn(kept=0.8, source="", source_rows=0))

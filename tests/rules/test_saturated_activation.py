@@ -23,7 +23,7 @@ def test_fires_on_units_that_are_all_at_the_flat_ends() -> None:
     [finding] = check(CALM, FLAT, FLAT, FLAT)
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 1, 3)
     assert (finding.layers, finding.location) == (("1",), "model.py:1")
-    assert "100% of the units" in finding.message
+    assert "100 % of the units" in finding.message
 
 
 def test_fires_when_most_inputs_lie_beyond_a_derivative_of_a_hundredth() -> None:

@@ -37,12 +37,12 @@ def test_a_schedule_of_steps_that_is_called_for_each_pass_is_reported() -> None:
     [finding] = check(200, 10)
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:7")
     assert "OneCycleLR (total_steps=200) plans for 200 calls" in finding.message
-    assert "the rate covered 5%" in finding.message
+    assert "the rate covered 5 %" in finding.message
 
 
 def test_a_schedule_of_passes_that_is_called_in_each_step_is_reported() -> None:
     [finding] = check(10, 200)
-    assert "reaches the end of the schedule after 5% of the training" in finding.message
+    assert "reaches the end of the schedule after 5 % of the training" in finding.message
 
 
 def test_a_warm_up_that_is_called_for_each_pass_is_a_note() -> None:

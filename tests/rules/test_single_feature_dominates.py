@@ -96,4 +96,4 @@ def test_the_label_itself_is_a_warning_however_easy_the_classes_are() -> None:
     told = columns(telling={"days": 1.0, "f1": 0.95}, same_as_label=("days",))
     [finding] = single_feature_dominates().check(window(AUC, gains(0.6), told))
     assert finding.severity is Severity.WARNING
-    assert "it has the values of the label" in finding.message
+    assert "it contains the label" in finding.message

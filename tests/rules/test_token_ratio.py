@@ -67,7 +67,7 @@ def test_any_label_that_pads_targets_is_reported() -> None:
     calls = [counting(0.4, step=step) for step in (0, 8, 16)]
     [finding] = check(words, *calls)
     assert (finding.severity, finding.location) == (Severity.WARNING, "lm.py:4")
-    assert "40% of the targets are token 2" in finding.message
+    assert "40 % of the targets are token 2" in finding.message
     assert finding.fixes[0].startswith("Exclude padding from the loss")
     assert check(words, *(counting(0.2, step=step) for step in (0, 8, 16))) == []
     assert check(words, *calls[:2]) == []

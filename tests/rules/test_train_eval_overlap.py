@@ -131,7 +131,7 @@ def test_copies_are_not_explained_by_equal_rows() -> None:
     [finding] = check(copied)
     assert finding.severity is Severity.ERROR
     assert "copies of 20 rows" in finding.message
-    assert "40%" in finding.message
+    assert "40 %" in finding.message
     assert finding.fixes[0].startswith("Remove duplicates before splitting")
     assert check(rows(3, copied=True, share_of_all=0.4)) == []
     assert check(rows(20, expected_share=1.0, copied=True, share_of_all=0.01)) == []

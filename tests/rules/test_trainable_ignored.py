@@ -11,7 +11,7 @@ from mothtrap.rules.trainable_ignored import trainable_ignored
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"unfrozen": 90}, "90% of the weights of model (limit 1%) were made trainable"),
+        ({"unfrozen": 90}, "90 % of the weights of model (limit 1 %) were made trainable"),
         ({"frozen": 90}, "were frozen after `compile`, and are still trained"),
     ],
 )

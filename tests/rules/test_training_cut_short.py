@@ -18,7 +18,7 @@ def check(**more):
 def test_a_setting_that_leaves_few_batches() -> None:
     [finding] = check(leaves_out="limit_train_batches=0.01", share=0.01, batches=5)
     assert finding.severity is Severity.WARNING
-    assert "`limit_train_batches=0.01`, which uses 1.0% of" in finding.message
+    assert "`limit_train_batches=0.01`, which uses 1.0 % of" in finding.message
 
 
 def test_one_step_per_epoch() -> None:

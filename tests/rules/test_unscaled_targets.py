@@ -61,7 +61,7 @@ def test_units_that_die_in_the_first_steps() -> None:
     [finding] = check(*boxes, dies)
     assert (finding.severity, finding.step) == (Severity.WARNING, 0)
     assert "the first predictions do not exceed 0.3" in finding.message
-    assert "90% of the units of net.1 are no longer active" in finding.message
+    assert "90 % of the units of net.1 are no longer active" in finding.message
     assert finding.fixes[0].startswith("Scale the targets")
     assert check(*boxes, inactive({"net.1": [0.1, 0.4] + [0.5] * 8}, steps=steps)) == []
     assert check(*boxes, inactive({"net.1": [0.9] * 10}, steps=steps)) == []  # dead before

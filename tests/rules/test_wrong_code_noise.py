@@ -20,9 +20,9 @@ def test_a_wrong_factor_is_a_warning(factor: str) -> None:
 def test_a_missing_divergence_is_a_warning() -> None:
     seen = CodeNoise(step=12, looks=5, factor="", location="vae.py:30")
     [finding] = wrong_code_noise().check(window(seen, steps=20))
-    assert (finding.severity, finding.title) == (Severity.WARNING, "divergence is missing")
-    assert "only the noise depends on the variance" in finding.message
-    assert finding.fixes[0].startswith("Add the divergence to the loss")
+    assert (finding.severity, finding.title) == (Severity.WARNING, "KL divergence is missing")
+    assert "the variance only scales the noise" in finding.message
+    assert finding.fixes[0].startswith("Add the KL divergence to the loss")
 
 
 def test_stays_quiet_without_it() -> None:

@@ -22,7 +22,7 @@ def seen(**more) -> GradientsGiven:
     ("more", "words"),
     [
         ({"against": 0.9}, "sign is wrong"),
-        ({"hessians_below": 0.5}, "50.0% of the hessians"),
+        ({"hessians_below": 0.5}, "50.0 % of the hessians"),
         ({"nonfinite": 3}, "3 gradients or hessians"),
     ],
 )

@@ -48,7 +48,7 @@ def test_sure_contradictions_of_training_labels_only() -> None:
     [finding] = check(*calls(), *evaluated())
     assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 32, 160)
     assert finding.location == "train.py:9"
-    assert "contradicts 20% of the training labels, and 19% in the quarter" in finding.message
+    assert "contradicts 20 % of the training labels, and 19 % in the quarter" in finding.message
     assert "the training loss is 0.8, the evaluation loss 0.4" in finding.message
 
 

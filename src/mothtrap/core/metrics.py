@@ -90,7 +90,7 @@ def loss_among(metrics: Iterable[str], objective: str = "") -> str | None:
 
     Args:
         metrics: names of the evaluated metrics.
-        objective: what the library minimizes; a metric of it is preferred.
+        objective: name of the loss that the library minimizes. Its metric is preferred.
     """
     falling = [name for name in metrics if kind(name) and not is_rising(name)]
     smooth = [name for name in falling if kind(name) not in ERROR_RATES]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 _RATIO = re.compile(r"(?<![\w.])(\d(?:\.\d+)?e\+0[2-5])(?=x| ms\b| s\b| MiB\b| %|%)")
+_PERCENT = re.compile(r"(?<![\w.])(\d[\d.,]*)%(?![\w%])")
 _ONE = re.compile(
     r"(?<![\d.,])1 (more |other |)(step|layer|module|parameter|tensor|gradient|weight|evaluation"
     r"|example|sample|row|label|token|unit|head|look|loss|batch)(e?s)\b"
@@ -16,13 +17,14 @@ _ONE = re.compile(
 
 
 def readable(message: str) -> str:
-    """Return a message with numbers written out and singular forms corrected.
+    """Return a message with numbers written out, `50 %` for `50%`, and singular forms corrected.
 
     Example:
-        >>> readable("1.2e+03x within 1 steps, steps of 2.7e+02 ms")
-        '1,200x within 1 step, steps of 270 ms'
+        >>> readable("1.2e+03x within 1 steps, 50% in steps of 2.7e+02 ms")
+        '1,200x within 1 step, 50 % in steps of 270 ms'
     """
     message = _RATIO.sub(lambda found: f"{float(found[1]):,.0f}", message)
+    message = _PERCENT.sub(r"\1 %", message)
     return _ONE.sub(lambda found: f"1 {found[1]}{found[2]}", message)
 
 

@@ -9,13 +9,13 @@ UNCHANGED, MIN_PASSES = 0.98, 5
 passes; chosen by hand."""
 
 NETWORKS = ("MLP", "SGD")
-"""Beginning of the names of estimators that are trained by gradient steps."""
+"""Prefixes of the names of estimators that are trained by gradient steps."""
 
 
 def has_stood_still(one: EstimatorFitted) -> bool:
-    """Return whether a network stopped on its own although its training loss hardly fell."""
+    """Return whether a network stopped early although its training loss hardly fell."""
     if not one.estimator.startswith(NETWORKS):
-        return False  # a solver that stops early has converged, whatever its penalty leaves
+        return False  # other solvers stop early only if they have converged
     curve = one.loss_curve
     complete = len(curve) == one.iterations >= MIN_PASSES
     stopped = one.call == "fit" and complete and not one.exhausted

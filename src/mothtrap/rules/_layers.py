@@ -23,7 +23,7 @@ SCORES = frozenset(
     {"query", "key", "queries", "keys", "q", "k", "wq", "wk", "w_q", "w_k", "to_q", "to_k"}
     | {"q_proj", "k_proj", "q_lin", "k_lin", "query_proj", "key_proj", "q_linear", "k_linear"}
 )
-"""Last parts of the names of layers whose outputs only become attention scores."""
+"""Names of the query and key layers of attention: the last part of the path, in lower case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,9 +45,9 @@ class LayerGradients:
 def layer_gradients(window: Window) -> list[LayerGradients]:
     """Return the gradients of layers, for each set of tensors that steps together.
 
-    A layer is a module with a weight of two or more axes. Embeddings are left out, and the queries
-    and keys of attention: they are beside the values, not before them, and get a small gradient
-    while the attention is even.
+    A layer is a module with a weight of two or more axes. Embeddings are left out. Query and key
+    layers of attention are left out, too: they only determine the attention scores, and their
+    gradient is small while the scores are nearly equal.
     """
     return window.once(_layer_gradients)
 

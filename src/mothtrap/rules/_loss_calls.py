@@ -62,7 +62,7 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
 
 
 def is_contrastive(call: LossCall) -> bool:
-    """Return whether a loss has one class for each row, or for each other row, of the batch."""
+    """Return whether the classes of a loss are the rows of the batch, or all other rows."""
     shape = call.prediction_shape or ()
     if call.operation not in CLASS_LOSSES or len(shape) != 2 or shape[0] <= 2:
         return False
@@ -71,13 +71,13 @@ def is_contrastive(call: LossCall) -> bool:
 
 
 def have_partners(calls: Sequence[LossCall]) -> bool:
-    """Return whether each row of a batch has to find its partner among the other rows.
+    """Return whether a contrastive loss asks each row for its partner among the other rows.
 
-    The labels of a batch are then all different, or all the same.
+    The labels of a batch are then all different, or all equal.
     """
     counts = [call.label_counts or () for call in calls]
-    singles = all(max(of, default=2) == 1 or sum(map(bool, of)) == 1 for of in counts)
-    return bool(calls) and all(map(is_contrastive, calls)) and singles
+    fits = all(max(one, default=2) == 1 or sum(map(bool, one)) == 1 for one in counts)
+    return bool(calls) and all(map(is_contrastive, calls)) and fits
 
 
 def targets_move(window: Window) -> bool:

@@ -20,8 +20,8 @@ def averaged_norms_initial(window: Window) -> Found | None:
     """The batch norms of an averaged model have never seen a batch.
 
     What it detects:
-        A copy of the trained model that is evaluated with averaged weights, and whose batch norms
-        all have running averages of 0 and 1, their initial values.
+        A copy of the trained model, with averaged weights, that is evaluated although the running
+        averages of all its batch norms have their initial values, 0 and 1.
 
     Why it matters:
         A moving average of the parameters does not contain the running averages of batch norms. In
@@ -33,9 +33,9 @@ def averaged_norms_initial(window: Window) -> Found | None:
         if all its batch norms have their initial averages.
 
     Stays quiet:
-        For copies whose weights never change, such as random or frozen networks, and until the
-        second evaluation. For batch norms that use the statistics of the batch. For copies made of
-        a model that was trained before.
+        For copies whose weights never change, such as random or frozen networks. Before the second
+        evaluation. For batch norms that use the statistics of the batch. For copies of a pretrained
+        model, whose averages are not initial.
 
     What to do:
         - Copy the buffers together with the average of the parameters:

@@ -13,9 +13,9 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 DEVIATIONS = 4.0
-"""Standard errors that are added to a correlation before it counts as small; chosen by hand."""
+"""Number of standard errors that are added to a correlation before it is compared; by hand."""
 NOISE, TIMESTEP = (0, 1), (2,)
-"""Fixes of the two faults."""
+"""Positions of the fixes for missing noise, and for a constant timestep."""
 
 
 @rule(
@@ -35,15 +35,15 @@ def blind_denoiser(
     *,
     looks: int = threshold(5, unit="backward passes", source="chosen by hand"),
     correlation: float = threshold(
-        0.05, unit="correlation", source="chosen by hand: 0.3 and more in diffusion models"
+        0.05, unit="correlation", source="chosen by hand: diffusion models have 0.3 or more"
     ),
 ) -> Found | None:
     """A network predicts noise that its input does not contain, or gets no timestep.
 
     What it detects:
-        A loss that compares predictions with standard normal noise, as in a diffusion model, if the
-        data that enter the network do not contain this noise, or if the timestep that it gets is
-        the same for all rows of all batches.
+        A loss that compares predictions with standard normal noise, as in a diffusion model,
+        although the input of the network does not contain this noise. Also a network whose timestep
+        is the same for all rows of all batches.
 
     Why it matters:
         Noise that is not in the input cannot be predicted: the best prediction is 0, and the loss
@@ -51,15 +51,15 @@ def blind_denoiser(
         level. In both cases samples drawn from the model are noise.
 
     Fires:
-        Warning after `looks` inspected backward passes of a line, when the correlation of the noise
-        with the input is below `correlation`, with four standard errors added. Also when every
-        other input of the network had one value for all rows of these passes.
+        Warning after `looks` inspected backward passes of a line, when the correlation of noise and
+        input, plus four standard errors, is below `correlation`. Also when every other input of the
+        network, such as the timestep, had the same value in all rows of these passes.
 
     Stays quiet:
-        When the input is itself standard normal noise, as in programs with random data. When a part
-        of the input has another shape than the noise and could contain it. When the network has no
-        other input than the noisy data. For rows of fewer than 16 values, and for targets that
-        combine noise and data.
+        When the input is itself standard normal noise, as in scripts with random data. When a part
+        of the input has another shape than the noise, and could contain it. For a missing timestep,
+        when the network gets only the noisy data. For rows of fewer than 16 values, and for targets
+        that combine noise and data.
 
     What to do:
         - Give the network the noisy data: `model(x_t, t)`, with `x_t = a_t * x + b_t * noise`.
@@ -79,14 +79,15 @@ def blind_denoiser(
             continue
         if one.constant_condition:
             message = (
-                "the network should predict standard normal noise, and every other input, such as "
-                f"the timestep, had one value for all rows of {one.looks} batches"
+                "the network should predict standard normal noise, but every other input, such as "
+                f"the timestep, had the same value in all rows of {one.looks} batches (limit "
+                f"{looks}): the network learns a single noise level"
             )
         elif one.correlation is not None and _is_small(one.correlation, one.values, correlation):
             message = (
-                "the network should predict standard normal noise, but the data that it gets do "
-                f"not contain this noise: their correlation over {one.values:,} values is "
-                f"{one.correlation:.2g} (limit {correlation:g})"
+                "the network should predict standard normal noise, but its input does not contain "
+                f"this noise: the correlation over {one.values:,} values is {one.correlation:.2g} "
+                f"(limit {correlation:g})"
             )
         else:
             continue

@@ -15,10 +15,10 @@ from mothtrap.core.window import Window
 UNRELATED = 0.02
 """Share of the labels below which the best column counts as unrelated to them; chosen by hand."""
 
-STRONG = {"alpha": 100.0, "gamma": 10.0}
-"""Parameters that make a model constant from this value on; chosen by hand."""
-WEAK = {"C": 0.001}
-"""Parameters that make a model constant below this value; chosen by hand."""
+TOO_LARGE = {"alpha": 100.0, "gamma": 10.0}
+"""Parameters that can make a model constant from this value on; chosen by hand."""
+TOO_SMALL = {"C": 0.001}
+"""Parameters that can make a model constant up to this value; chosen by hand."""
 
 
 @rule(
@@ -52,8 +52,8 @@ def constant_prediction(
     Fires:
         Warning when `share` of the rows are predicted as one class although at least `others` of
         the labels belong to other classes. Warning when numeric predictions have less than
-        `spread` of the standard deviation of the labels. An extreme `C`, `alpha`, or `gamma` is
-        named.
+        `spread` of the standard deviation of the labels. If `C`, `alpha`, or `gamma` has an extreme
+        value, the message names it.
 
     Stays quiet:
         With fewer than `rows` rows, or if nearly all labels are one class.
@@ -85,36 +85,33 @@ def constant_prediction(
     for one in judged:
         words = _one_class(one, share, others) or _one_value(one, spread)
         if words:
-            # DAT501 and DAT502 report unscaled columns of networks, so scaling is the last fix
-            has_scales = next(iter(window.seen(DataTaken)), None) is not None
-            strict = _strict(next((fit for fit in latest if fit.fit == one.fit), None))
+            extreme = _extreme_parameter(next((fit for fit in latest if fit.fit == one.fit), None))
             best = max(telling.get(one.fit, {"": 1.0}).values(), default=1.0)
-            unrelated = best < UNRELATED
-            if unrelated:
+            fixes: tuple[int | str, ...]
+            if best < UNRELATED:
                 words += f"; no column alone explains more than {max(best, 0.0):.1%} of the labels"
-            elif strict:
-                words += f"; {strict[0]}"
+                fixes = (3, 1, 2)
+            elif extreme:
+                words, fixes = f"{words}; {extreme[0]}", (extreme[1],)
+            elif any(window.seen(DataTaken)):
+                fixes = (1, 2, 0)  # DAT501 and DAT502 report unscaled columns of networks
+            else:
+                fixes = (0, 1, 2)
             return Found.of(
                 one,
                 f"{one.estimator} {words}",
                 evidence={"rows": _rows(one), "fit": one.fit},
-                fixes=(3, 1, 2)
-                if unrelated
-                else (strict[1],)
-                if strict
-                else (1, 2, 0)
-                if has_scales
-                else (0, 1, 2),
+                fixes=fixes,
             )
     return None
 
 
-def _strict(fit: EstimatorFitted | None) -> tuple[str, str] | None:
-    """Describe a parameter that makes the model constant, and its fix; None without one."""
+def _extreme_parameter(fit: EstimatorFitted | None) -> tuple[str, str] | None:
+    """Return the description and the fix of an extreme parameter; None without one."""
     for name, value in (fit.parameters if fit is not None else {}).items():
-        if name in STRONG and value >= STRONG[name]:
+        if name in TOO_LARGE and value >= TOO_LARGE[name]:
             return f"{name} is {value:g}", f"Lower `{name}` from {value:g}."
-        if name in WEAK and 0 < value <= WEAK[name]:
+        if name in TOO_SMALL and 0 < value <= TOO_SMALL[name]:
             return f"{name} is {value:g}", f"Raise `{name}` from {value:g}; the default is 1."
     return None
 
@@ -147,6 +144,7 @@ def _one_value(one: EstimatorFitted | PredictionsCompared, spread: float) -> str
     if one.predicted_std >= spread * one.label_std:
         return ""
     return (
-        f"predicts nearly the same value for all {_rows_in_words(one)}: the standard deviation is "
-        f"{one.predicted_std:.2g} (limit {spread:g} times that of the labels, {one.label_std:.2g})"
+        f"predicts nearly the same value for all {_rows_in_words(one)}: the standard deviation of "
+        f"the predictions is {one.predicted_std:.2g}, and of the labels {one.label_std:.2g} (limit "
+        f"{spread:g} times)"
     )

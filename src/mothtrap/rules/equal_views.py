@@ -71,13 +71,11 @@ def equal_views(
     what = "the model got the same values twice, in two tensors: the two views are equal"
     if one.loss:
         what = f"the first two arguments of {one.loss} were equal: it compares rows with themselves"
-    any(map(is_contrastive, window.seen(LossCall)))
+    is_certain = bool(one.loss) or any(map(is_contrastive, window.seen(LossCall)))
     return Found.of(
         one,
         f"in {one.steps} of {one.steps} steps (limit {steps}), {what}",
-        severity="warning"
-        if one.loss or any(map(is_contrastive, window.seen(LossCall)))
-        else "info",
+        severity="warning" if is_certain else "info",
         step=max(0, one.step - one.steps + 1),
         count=one.steps,
         fixes=(2,) if one.loss else (0, 1),

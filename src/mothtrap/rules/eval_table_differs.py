@@ -145,7 +145,7 @@ def _of_estimator(one: EstimatorFitted, seen: TablesDiffer) -> Found:
 
 
 def _is_another_order(seen: TablesDiffer) -> bool:
-    """Return whether most of the differing columns contain the values of another column."""
+    """Return whether most of the columns that differ have only changed places."""
     return seen.by_name or len(seen.order) >= max(2, len(seen.distance) / 2)
 
 
@@ -154,19 +154,14 @@ def _fixes(seen: TablesDiffer) -> tuple[int, ...]:
 
 
 def _words(seen: TablesDiffer) -> tuple[tuple[str, ...], str]:
-    if seen.by_name:
-        here, there = seen.order[0]
-        return (
-            tuple(name for name, _ in seen.order),
-            f"{len(seen.order)} are in a different order than in training: {here} is where {there} "
-            "was",
-        )
     if _is_another_order(seen):
         here, there = seen.order[0]
+        how = f"{here} has the values of {there}"
+        if seen.by_name:
+            how = f"{here} is in the place of {there}"
         return (
             tuple(name for name, _ in seen.order),
-            f"{len(seen.order)} are in a different order than in training: {here} has the values "
-            f"of {there}",
+            f"{len(seen.order)} are in a different order than in training: {how}",
         )
     if seen.distance:
         name = next(iter(seen.distance))

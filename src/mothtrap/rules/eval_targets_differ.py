@@ -1,4 +1,4 @@
-"""DAT535: the evaluation targets have another scale than the training targets."""
+"""DAT535: evaluation targets have a different scale than training targets."""
 
 from __future__ import annotations
 
@@ -42,29 +42,30 @@ def eval_targets_differ(
         10.0, unit="times the standard deviation in training", source="as in TRE916"
     ),
 ) -> Found | None:
-    """The evaluation targets have another scale than the training targets.
+    """Evaluation targets have a different scale than training targets.
 
     What it detects:
-        Targets of a squared error whose mean or standard deviation in evaluation is far from its
-        value in training.
+        Targets of a squared error whose mean or standard deviation differs strongly between
+        training and evaluation.
 
     Why it matters:
-        The model predicts on the scale of the training targets, so the evaluation loss stays high
-        and says nothing about the model. Usually only the training targets were standardized.
+        The model predicts on the scale of the training targets, so the evaluation loss stays high,
+        however good the model is. Usually only the training targets were standardized.
 
     Fires:
-        Warning when the mean of at least `rows` evaluation targets is more than `shift` standard
-        deviations of the training targets away, or their standard deviation is more than `ratio`
-        times as large or as small.
+        Warning when the mean of the evaluation targets is more than `shift` training standard
+        deviations from the mean of the training targets. Also when the standard deviations differ
+        by a factor of more than `ratio`. Both need `rows` targets in training and in evaluation.
 
     Stays quiet:
         For class labels, constant targets, and targets that the model computes itself. For losses
-        other than squared errors. If several lines compute squared errors in training, because
-        their targets may have different scales.
+        other than squared errors. If several lines compute such losses in training, because their
+        targets may have different scales.
 
     What to do:
-        - Scale both with the mean and standard deviation of the training targets.
-        - Report errors in the original unit by scaling the predictions back.
+        - Scale the targets of both datasets with the mean and standard deviation of the training
+          targets.
+        - To report errors in the original unit, scale the predictions back.
 
     Example:
         loss = mse(model(x_valid), y_valid)                         # y_train was standardized
@@ -84,20 +85,27 @@ def eval_targets_differ(
         raise NotApplicable("no targets of a squared error were recorded in both modes")
     if len(places) != 1:
         raise NotApplicable("several losses with different targets are computed in training")
-    if sum(one.count for one in samples) < rows:
-        raise NotEnoughData(f"needs {rows} training targets")
-    mean, std = _together(samples)
+    count = sum(one.count for one in samples)
+    if count < rows:
+        raise NotEnoughData(f"needs {rows} training targets, saw {count}")
+    mean, std = _moments(samples)
     if not std:
         raise NotApplicable("all training targets are equal")
     for one in evaluated:
         other_mean, other_std = one.target_mean or 0.0, one.target_std or 0.0
-        far = abs(other_mean - mean) > shift * std
-        wide = other_std > 0 and not 1 / ratio <= other_std / std <= ratio
-        if one.rows >= rows and (far or wide):
+        distance = abs(other_mean - mean) / std
+        factor = max(other_std / std, std / other_std) if other_std else 1.0
+        if one.rows >= rows and (distance > shift or factor > ratio):
+            how = f"the mean is {distance:.3g} training standard deviations away (limit {shift:g})"
+            if distance <= shift:
+                how = (
+                    f"the standard deviation differs by a factor of {factor:.3g} (limit {ratio:g})"
+                )
             return Found.of(
                 [one],
                 f"the targets have mean {other_mean:.3g} and standard deviation {other_std:.3g} in "
-                f"the evaluation, but mean {mean:.3g} and standard deviation {std:.3g} in training",
+                f"evaluation, but mean {mean:.3g} and standard deviation {std:.3g} in training: "
+                f"{how}",
                 evidence={
                     "train_mean": mean,
                     "train_std": std,
@@ -109,8 +117,8 @@ def eval_targets_differ(
     return None
 
 
-def _together(samples: list[TargetSample]) -> tuple[float, float]:
-    """Return mean and standard deviation of the targets of several calls."""
+def _moments(samples: list[TargetSample]) -> tuple[float, float]:
+    """Return the mean and the standard deviation of the targets of several calls together."""
     count_S = np.array([one.count for one in samples], dtype=np.float64)
     mean_S = np.array([one.mean or 0.0 for one in samples])
     std_S = np.array([one.std or 0.0 for one in samples])

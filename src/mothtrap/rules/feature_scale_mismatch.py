@@ -14,8 +14,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
 
 FEW_ROWS = 0.1
-"""Share of the rows with the median value, for every feature, above which a batch repeats a few
-rows; chosen by hand: at most ten different rows."""
+"""A batch repeats a few rows if more than this share of its rows has the median value, in every
+feature. Chosen by hand: the batch then has at most ten different rows."""
 
 
 @rule(
@@ -138,5 +138,5 @@ def feature_scale_mismatch(
 
 
 def _repeats_rows(look: DataTaken) -> bool:
-    """Return whether a batch consists of few rows, such as the first of a replay buffer."""
+    """Return whether a batch repeats a few rows, like the first batches of a replay buffer."""
     return min(look.feature_ties, default=0.0) > FEW_ROWS

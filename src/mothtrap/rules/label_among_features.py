@@ -65,9 +65,11 @@ def label_among_features(
             same = table.same_as_label
             name = same[0] if same else name
             words = f"alone explains {told:.1%} of the labels (limit {share:.0%})"
+            if same:
+                words = "contains the label"
             return Found.of(
                 table,
-                f"column {name} {'has the values of the label' if same else words}",
+                f"column {name} {words}",
                 layers=(name,),
                 evidence={"value": told, "limit": share, "fit": table.fit},
                 location=fits[table.fit].location,

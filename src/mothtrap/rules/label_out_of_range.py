@@ -23,14 +23,12 @@ from mothtrap.rules._loss_calls import (
     train_calls,
 )
 
-OTHER_LABELS = (
-    "Check where the labels come from, and which of them are replaced by the ignored index: no "
-    "label is left."
-)
+OTHER_LABELS = ("Check how the labels are loaded, and why the ignored index replaces all of them.",)
+"""Fix if every batch has only ignored labels."""
 PIXELS = 100
 """Targets with at least this maximum count as unscaled pixels; chosen by hand."""
 LEAST_CALLS, LEAST_LABELS = 3, 100
-"""Sampled calls, and their labels, before a class counts as ignored; chosen by hand."""
+"""Minimum number of sampled calls, and of their labels, to report an ignored class; by hand."""
 SIGNED = ("cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss")
 """Losses whose labels are -1 and 1."""
 
@@ -55,9 +53,9 @@ class LabelOutOfRange(Rule):
     Fires:
         Error when a loss call fails on such labels. Error at the first binary target that is more
         than `tolerance` outside of 0 to 1; only a note up to `noise`. Error at the first batch
-        with only ignored labels if the loss is a mean. Warning when, in each of three sampled calls
-        with 100 labels in total, the loss ignores labels of a class for which the model has an
-        output.
+        with only ignored labels if the loss is a mean. Warning when the loss ignores labels of a
+        class for which the model has an output, in at least three sampled calls with 100 labels in
+        total.
 
     Stays quiet:
         For soft targets within 0 to 1, and for summed losses over ignored labels. For ignored
@@ -206,7 +204,7 @@ class LabelOutOfRange(Rule):
             f"all {count} labels of {'each' if every else 'a'} batch are ignored, so the mean "
             "loss is 0/0 (NaN)",
             {"ignored_share": 1.0, "targets": count},
-            fixes=(OTHER_LABELS,) if every else self.fixes(window)[4:5],
+            fixes=OTHER_LABELS if every else self.fixes(window)[4:5],
         )
 
     def _class_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:

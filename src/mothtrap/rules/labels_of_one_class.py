@@ -59,9 +59,9 @@ def labels_of_one_class(
         The model only learns to predict that class, yet the loss falls to 0.
 
     Fires:
-        Error after `samples` labels in `calls` observed calls that are all one class, if
-        the loss gets the output of a linear layer; after `of_several` labels for more than
-        two classes. Warning if several binary losses of a step score pairs by the product
+        Error when all labels in at least `calls` observed calls are one class, and the loss gets
+        the output of a linear layer. For two classes, `samples` labels are needed, and for more
+        classes `of_several`. Warning if several binary losses of a step score pairs by the product
         of their vectors. The finding ends when another class appears.
 
     Stays quiet:

@@ -1,4 +1,4 @@
-"""DAT532: the evaluation numbers the classes in another way than the training."""
+"""DAT532: evaluation numbers the classes differently than training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import by_row, confusion, late_calls
 from mothtrap.rules._loss_calls import by_place
+
+SHOWN = 3
+"""Maximum number of classes that a message names."""
 
 
 @rule(
@@ -40,10 +43,10 @@ def labels_renumbered(
         0.8, unit="of the labels of a class that are predicted as one class", source="by hand"
     ),
     moved: float = threshold(
-        0.5, unit="of the labels whose class is predicted as another", source="chosen by hand"
+        0.5, unit="of the labels whose class is predicted as another class", source="by hand"
     ),
 ) -> Found | None:
-    """The evaluation numbers the classes in another way than the training.
+    """Evaluation numbers the classes differently than training.
 
     What it detects:
         An evaluation in which the model predicts each class as a different class: the predictions
@@ -55,10 +58,11 @@ def labels_renumbered(
         the sorted folder names of a part of the data that lacks a class.
 
     Fires:
-        Warning when, among the latest `labels` labels of an evaluation loss, at least `agreement`
-        of the labels of each of three classes or more are predicted as a single class, no two
-        classes are predicted as the same one, and at least `moved` of all labels belong to classes
-        that are predicted as another class. Classes with fewer than `of_class` labels do not count.
+        Warning when at least `moved` of the latest `labels` labels of an evaluation loss belong to
+        classes that are consistently predicted as another class. Consistently means that, for each
+        of at least three classes, `agreement` of its labels are predicted as a single class, and no
+        two classes are predicted as the same class. Classes with fewer than `of_class` labels do
+        not count.
 
     Stays quiet:
         For two classes, more than 20 classes, several labels per example, and evaluations that
@@ -70,8 +74,8 @@ def labels_renumbered(
         - Compare `train_set.class_to_idx` with `valid_set.class_to_idx`.
 
     Example:
-        y_valid = LabelEncoder().fit_transform(valid_labels)     # numbers of its own
-        y_valid = encoder.transform(valid_labels)                # numbers of the training
+        y_valid = LabelEncoder().fit_transform(valid_labels)     # numbers the classes again
+        y_valid = encoder.transform(valid_labels)                # uses the training numbers
 
     References:
         https://scikit-learn.org/stable/modules/generated/sklearn.preprocessing.LabelEncoder.html
@@ -87,26 +91,22 @@ def labels_renumbered(
     for same in by_place(calls):
         late = late_calls(same, labels)
         counts_KK = confusion(late)
-        if counts_KK is None or counts_KK.sum() < labels:
-            most = max(most, 0 if counts_KK is None else int(counts_KK.sum()))
+        count = int(counts_KK.sum()) if counts_KK is not None else 0
+        most = max(most, count)
+        if counts_KK is None or count < labels:
             continue
-        most = labels
-        predicted_K = _renumbering(counts_KK, of_class, agreement)
-        count_K = counts_KK.sum(axis=1)
-        if predicted_K is None:
+        others = _renumbered(counts_KK, of_class, agreement)
+        share = float(counts_KK[list(others)].sum()) / count
+        if not others or share < moved:
             continue
-        is_moved_K = (predicted_K >= 0) & (predicted_K != np.arange(len(predicted_K)))
-        share = float(count_K[is_moved_K].sum() / count_K.sum())
-        if share < moved:
-            continue
-        own = float(np.trace(counts_KK) / count_K.sum())
-        pairs = [f"{k} as {predicted_K[k]}" for k in np.flatnonzero(is_moved_K)[:3].tolist()]
+        pairs = ", ".join(f"{label} as {other}" for label, other in [*others.items()][:SHOWN])
         return Found.of(
             late,
-            f"the model predicts class {', '.join(pairs)} in the evaluation, and is right for "
-            f"{own:.0%} of the rows: the classes are numbered differently than in training",
+            f"in evaluation, the model predicts class {pairs}, and {share:.0%} of the labels "
+            f"belong to such classes (limit {moved:.0%}): the classes are numbered differently "
+            "than in training",
             step=same[0].step,  # the labels are the same in each evaluation
-            evidence={"value": share, "limit": moved, "right": own},
+            evidence={"value": share, "limit": moved, "right": float(np.trace(counts_KK)) / count},
             mode="eval",
         )
     if most < labels:
@@ -114,12 +114,13 @@ def labels_renumbered(
     return None
 
 
-def _renumbering(counts_KK: Floats, of_class: int, agreement: float) -> Ints | None:
-    """Return the class that each class is predicted as, -1 for rare classes; None if unclear."""
-    is_known_K = counts_KK.sum(axis=1) >= of_class
-    predicted_K = np.where(is_known_K, counts_KK.argmax(axis=1), -1)
-    known_K = predicted_K[is_known_K]
-    clear = (np.nan_to_num(by_row(counts_KK)).max(axis=1)[is_known_K] >= agreement).all()
-    if len(known_K) < 3 or len(np.unique(known_K)) < len(known_K) or not clear:
-        return None
-    return predicted_K
+def _renumbered(counts_KK: Floats, of_class: int, agreement: float) -> dict[int, int]:
+    """Return the classes that are predicted as another class; empty if this is unclear."""
+    known_K = np.flatnonzero(counts_KK.sum(axis=1) >= of_class)
+    share_KK = by_row(counts_KK[known_K])
+    predicted_K = share_KK.argmax(axis=1)
+    is_clear = bool((share_KK.max(axis=1) >= agreement).all())
+    if len(known_K) < 3 or len(np.unique(predicted_K)) < len(known_K) or not is_clear:
+        return {}
+    pairs = zip(known_K.tolist(), predicted_K.tolist(), strict=True)
+    return {label: predicted for label, predicted in pairs if label != predicted}

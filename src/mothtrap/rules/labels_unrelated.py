@@ -40,10 +40,10 @@ class LabelsUnrelated(Rule):
         when the two losses drift apart: the training loss falls to `crept_share` or less, and
         since its best value, at least `evaluations` evaluations ago, the evaluation loss rises
         by at least `lost_share` of the fall of the training loss, both with a rank correlation
-        with time of at least `drift`. For an estimator of scikit-learn, warning when its
-        predictions for at least `predicted_rows` evaluation rows agree with their labels no better
-        than chance: the agreement is at most `noise` times the agreement that unrelated predictions
-        exceed once in 1,000 times.
+        with time of at least `drift`. Warning when the predictions of a scikit-learn estimator for
+        at least `predicted_rows` evaluation rows agree with their labels no better than chance: the
+        agreement is at most `noise` times the agreement that unrelated predictions exceed once in
+        1,000 times.
 
     Stays quiet:
         If any evaluation was better than guessing, as at the start of overfitting. For losses
@@ -186,7 +186,7 @@ class LabelsUnrelated(Rule):
         return []
 
     def _is_related_elsewhere(self, folds: list[PredictionsCompared]) -> bool:
-        """Return whether the mean relation of folds of one estimator is better than chance."""
+        """Return whether predictions agree with labels on average over the folds."""
         known = [one for one in folds if one.relation is not None and not one.trained]
         if len(known) < 2:
             return False

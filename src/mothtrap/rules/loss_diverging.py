@@ -61,8 +61,8 @@ class LossDiverging(Rule):
         small compared with the earlier improvement. For a change of data after which the loss
         falls again. For losses that are negative or change sign (WGAN, policy gradients). For
         competing losses (GAN) and models that learn from their own output (target networks,
-        rewarded policies), unless the loss reaches `runaway_ratio`. For the loss of an actor that
-        is the value given by a critic. The finding ends when the loss recovers.
+        rewarded policies), unless the loss reaches `runaway_ratio`. For the loss of an actor, if it
+        is the value that a critic predicts. The finding ends when the loss recovers.
 
     What to do:
         - Lower the learning rate by a factor of 10, or warm it up.

@@ -12,8 +12,6 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
-CONFIGURED = "classes are configured"
-
 
 @rule(
     "TRE907",
@@ -48,13 +46,12 @@ def objective_mismatch(
         and time in each round.
 
     Fires:
-        Warning, with at least `rows` rows, in four cases. A regression has whole labels of
-        two values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of
-        the rows of the most frequent; info for labels of 0 and 1, whose squared error still
-        gives probabilities. A classifier has more than `classes` labels with fewer than
-        `per_class` rows each. The labels of two classes are not 0 and 1. More classes are
-        configured than occur. Error if, in XGBoost, the `label_lower_bound` of a row is
-        above its `label_upper_bound`.
+        Warning, with at least `rows` rows, in four cases. A regression has whole labels of two
+        values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of the rows of
+        the most frequent. For labels of 0 and 1, this is a note, because a squared error then gives
+        probabilities. A classifier has more than `classes` labels with fewer than `per_class` rows
+        each. The labels of two classes are not 0 and 1. More classes are configured than occur.
+        Error if, in XGBoost, the `label_lower_bound` of a row is above its `label_upper_bound`.
 
     Stays quiet:
         Ranking, counts, custom objectives. Whole labels with unequal frequencies, such as counts
@@ -93,16 +90,17 @@ def objective_mismatch(
             )
         if table.rows < rows:
             raise NotEnoughData(f"needs {rows} rows, saw {table.rows}")
+        unused = ""
         if task == "regression":
             words = _numbers_that_are_classes(table, levels, even)
         else:
             words = _classes_that_are_not(one.began, table, classes, per_class)
-        if not words:
+            unused = _unused_classes(one.began, table)
+        if not words and not unused:
             return None
-        unused = CONFIGURED in words
         return Found.of(
             one.began,
-            f"the objective is {one.began.objective}, {'and' if unused else 'but'} {words}",
+            f"the objective is {one.began.objective}, {f'but {words}' if words else unused}",
             severity=_severity(table, task),
             evidence={
                 "objective": one.began.objective,
@@ -111,7 +109,7 @@ def objective_mismatch(
                 "rows": table.rows,
                 "fit": one.began.fit,
             },
-            fixes=(4,) if unused else (0, 1, 2, 4),
+            fixes=(0, 1, 2, 4) if words else (4,),
         )
 
     if any(window.seen(BoostingBegan)) or not any(window.seen(EstimatorFitted)):
@@ -154,8 +152,8 @@ def _reversed(began: BoostingBegan, table: TableSeen) -> Found:
 
 def _severity(table: TableSeen, task: str) -> SeverityName:
     """Return `info` for a regression on labels of 0 and 1, which predicts probabilities."""
-    is_share = (table.label_distinct, table.label_min, table.label_max) == (2, 0, 1)
-    return "info" if task == "regression" and is_share else "warning"
+    is_binary = (table.label_distinct, table.label_min, table.label_max) == (2, 0, 1)
+    return "info" if task == "regression" and is_binary else "warning"
 
 
 def _numbers_that_are_classes(table: TableSeen, levels: int, even: float) -> str:
@@ -188,6 +186,14 @@ def _classes_that_are_not(
             f"the labels are {distinct} whole numbers from {low:g} to {high:g}, "
             f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
         )
-    if began.classes > distinct >= 2:
-        return f"{began.classes} {CONFIGURED}, but only {distinct} occur: {low:g} to {high:g}"
     return ""
+
+
+def _unused_classes(began: BoostingBegan, table: TableSeen) -> str:
+    distinct, low, high = table.label_distinct, table.label_min, table.label_max
+    if low is None or high is None or distinct is None or not began.classes > distinct >= 2:
+        return ""
+    return (
+        f"and {began.classes} classes are configured, but only {distinct} occur: {low:g} to "
+        f"{high:g}"
+    )

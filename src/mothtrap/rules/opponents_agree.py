@@ -28,10 +28,11 @@ def opponents_agree(
     """The losses of two opponents ask for the same answer.
 
     What it detects:
-        Two losses of a discriminator on generated examples, for two optimizers, whose labels are
-        equal: all 0 or all 1. Without labels, as in a Wasserstein GAN, both losses raise or lower
-        the discriminator's score. Also two binary losses of the same outputs with opposite labels,
-        if one is never differentiated, so that both optimizers get the gradients of the other loss.
+        Two losses of a discriminator on generated examples, for two optimizers, with equal labels:
+        all 0 or all 1. Without labels, as in a Wasserstein GAN, two losses that both raise or both
+        lower the discriminator's score. Also two binary losses of the same outputs with opposite
+        labels, if one is never differentiated, so that both optimizers get the gradients of the
+        other loss.
 
     Why it matters:
         In a GAN, the discriminator learns to call generated examples 0, and the generator learns
@@ -44,7 +45,7 @@ def opponents_agree(
     Stays quiet:
         For losses whose labels differ within the batch, as in a classifier. For flipped labels, if
         the discriminator also learns that generated examples are 1. When the discriminator gets
-        the generated examples changed, such as joined with their labels, or from a replay buffer.
+        the generated examples in another form, such as joined with labels, or from a replay buffer.
         Keras: for losses of different outputs, as when the discriminator is called again for the
         generator.
 
@@ -68,9 +69,9 @@ def opponents_agree(
     for one in window.seen(AgreeingLosses, steps=looks):
         if one.looks >= looks:
             what = (
-                f"two losses ask for the label {one.label} of the same generated examples, for two "
-                f"optimizers ({one.location} and {one.other}): generator and discriminator have "
-                "the same goal"
+                f"two losses for two optimizers ({one.location} and {one.other}) both ask for the "
+                f"label {one.label} on generated examples: generator and discriminator have the "
+                "same goal"
             )
             if one.unused:
                 what = (
@@ -80,7 +81,7 @@ def opponents_agree(
                 )
             return Found.of(
                 one,
-                f"in {one.looks} of {one.looks} inspected steps, {what}",
+                f"in {one.looks} of {one.looks} inspected steps (limit {looks}), {what}",
                 step=0,
                 count=one.looks,
                 evidence={"looks": one.looks, "limit": looks},

@@ -55,10 +55,11 @@ def policy_minimizes_rewards(
     Fires:
         Warning when, in each of at least `looks` sampled backward passes at one line, all products
         of a log probability (or a ratio of two probabilities) and a number without a gradient have
-        a plus sign. Also when the loss of a policy adds the output of a value network that it does
-        not train, in 8 backward passes; in PyTorch, another optimizer must train this network with
-        squared errors. The script must get the rewards from an environment (`state, reward, done,
-        info = env.step(action)`), or discount them (`total = reward + gamma * total`).
+        a plus sign. Also when, in 8 backward passes, the loss of a policy adds the output of a
+        value network that this loss does not train. In PyTorch, another optimizer must train the
+        value network with squared errors. In all cases, the script must get the rewards from an
+        environment (`state, reward, done, info = env.step(action)`), or discount them
+        (`total = reward + gamma * total`).
 
     Stays quiet:
         If a file of the script negates or subtracts rewards, returns, or advantages, as in `value -

@@ -23,7 +23,7 @@ def policy_without_returns(
     *,
     looks: int = threshold(8, unit="backward passes", source="chosen by hand: rewards may be rare"),
     equal: int = threshold(
-        4, unit="backward passes", source="chosen by hand: each has eight weights or more"
+        4, unit="backward passes", source="chosen by hand: each has at least eight factors"
     ),
 ) -> Found | None:
     """The loss of a policy does not depend on rewards.
@@ -35,9 +35,9 @@ def policy_without_returns(
 
     Why it matters:
         With an advantage of 0 the policy gets no gradient. Without a factor, or with one factor for
-        all actions, every action that the
-        policy happens to choose is reinforced, even a bad one. In both cases the loss and the
-        rewards still vary from step to step, so the run looks normal.
+        all actions, every action that the policy happens to choose is reinforced, even a bad one.
+        In both cases the loss and the rewards still vary from step to step, so the run looks
+        normal.
 
     Fires:
         Info when all advantages were 0, or no log probability had a factor, in each of at least

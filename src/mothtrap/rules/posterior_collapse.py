@@ -35,8 +35,8 @@ class PosteriorCollapse(Rule):
         than `share` of its size, although the inputs differ. Also when both are below `tiny` and
         below `shrunk` of their first size, whatever the decoder outputs. Also when both are below
         `weak`, and the spread of the reconstruction between rows is less than `flat` of the spread
-        of the input and less than `rising` times its own spread after half of the steps. Then at
-        least three quarters of the variance are lost. This case needs `weak_steps` steps.
+        of the input and less than `rising` times the spread that it had after half of the steps.
+        Then at least three quarters of the variance are lost. This case needs `weak_steps` steps.
 
     Stays quiet:
         For codes that still use some of their units and give a reconstruction that follows its

@@ -38,7 +38,7 @@ def preprocessing_refitted(window: Window) -> Found | None:
     What to do:
         - Fit once, to the training rows, and only transform the others:
           `x_test = scaler.transform(x_test)`.
-        - Fit it to the training rows: `scaler.fit(x_train)`.
+        - Fit the scaler to the training rows: `scaler.fit(x_train)`.
         - Put the transformer into the model: `make_pipeline(StandardScaler(), model)`.
 
     Example:

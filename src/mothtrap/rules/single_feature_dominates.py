@@ -22,10 +22,9 @@ FEW = 300
 """Training rows below which one column may determine all labels by chance; by hand."""
 MOST = 0.97
 """Share of the labels and of the gain that one feature cannot have by chance; by hand."""
-
 EASY = 0.9
-"""Share of the labels that a second column explains alone, from which on the classes are easy to
-separate; by hand."""
+"""If a second column alone explains this share of the labels, the classes are easy to separate; by
+hand."""
 
 
 @rule(
@@ -72,9 +71,9 @@ def single_feature_dominates(
         nearly perfect: an area under the curve of `auc` or an error rate of 1 - `auc` in the first
         round; an explained variance after ten rounds that is within `explained` of the maximum at
         this learning rate; or a logloss of `logloss` times its minimum at this learning rate.
-        Warning when the feature alone explains `alone` of the labels in held-out rows and has
-        `used` of the gain, or 97 % of both; also with fewer than 300 rows, and when the feature has
-        the values of the label. Info with the share only.
+        Warning in these cases with fewer than 300 rows. Warning when the feature contains the
+        label, or when it alone explains `alone` of the labels in held-out rows and has `used` of
+        the gain, or 97 % of both. Info if only its share of the gain is known.
 
     Stays quiet:
         When the columns were inspected and the feature alone explains less than 95 % of the labels:
@@ -117,7 +116,7 @@ def single_feature_dominates(
         sure = Severity.WARNING if few else Severity.ERROR
         severity = sure if perfect else Severity.WARNING if tells else Severity.INFO
         if same:
-            perfect = "it has the values of the label"
+            perfect = "it contains the label"
         elif tells:
             perfect = perfect or f"it alone explains {told:.1%} of the labels"
         return Found.of(
@@ -140,8 +139,9 @@ def single_feature_dominates(
 
 
 def _is_easy(seen: ColumnsSeen | None) -> bool:
-    """Return whether a second column explains nearly all labels, too."""
-    return seen is not None and len(told := sorted(seen.telling.values())) > 1 and told[-2] >= EASY
+    """Return whether at least two columns each explain nearly all labels."""
+    shares = seen.telling.values() if seen is not None else ()
+    return sum(share >= EASY for share in shares) > 1
 
 
 def _perfect(window: Window, one: Boosted, auc: float, explained: float, logloss: float) -> str:

@@ -42,7 +42,7 @@ networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 if stuck.
 PARTNERS = (
     "Check that both views of a row come from the same example: keep the rows of both batches in "
     "the same order, without `flip` or a shuffle between them.",
-    "Check the labels: row i belongs to its own other view, not to itself.",
+    "Check the labels: the label of row i is the index of its other view, not of row i itself.",
     "Check the temperature that divides the similarities, and the learning rate.",
 )
 """Fixes for losses whose classes are the rows of the batch."""
@@ -163,14 +163,15 @@ class StuckAtChance(Rule):
         constant = not partners and self._is_constant(spread_N, len(loss_S) - begin)
         level = float(np.median(loss_S[begin:]))
         words = "; its predictions hardly differ between examples" if constant else ""
+        among = f"among {classes} rows" if partners else f"by the frequencies of {classes} classes"
         return Judgment(
             severity=Severity.ERROR if constant else Severity.WARNING,
             step=step,
             last_step=int(steps_S[-1]),
             count=len(loss_S) - begin,
             message=(
-                f"the loss has stayed at {level:.4g} for {len(loss_S) - begin} steps; guessing by "
-                f"the frequencies of {classes} classes gives {guess:.4g}{words}"
+                f"the loss has stayed at {level:.4g} for {len(loss_S) - begin} steps; guessing "
+                f"{among} gives {guess:.4g}{words}"
             ),
             fixes=PARTNERS if partners else None,
             evidence={
@@ -217,7 +218,7 @@ def _calls_of(series: Series, calls: list[LossCall]) -> list[LossCall]:
 
 
 def _partners(calls: list[LossCall]) -> tuple[float, int]:
-    """Return the loss of a guess among the rows of a batch, and their number."""
+    """Return the loss from guessing the partner of a row, and the number of candidates."""
     shape = calls[-1].prediction_shape or ()
     return math.log(shape[-1]), shape[-1]
 

@@ -86,9 +86,7 @@ class TooLittleData(Rule):
         classes = _classes(window)
         labels = samples * _labels_per_sample(window)
         if labels < classes:
-            raise NotEnoughData(
-                "the rows that were counted have fewer labels than there are classes"
-            )
+            raise NotEnoughData(f"counted {labels:g} labels, fewer than the {classes} classes")
         if classes > 1 and labels < self.per_class * classes:
             said = f"only {samples} training samples for {classes} classes"
             return [self._finding(window, said, location, samples=samples, classes=classes)]

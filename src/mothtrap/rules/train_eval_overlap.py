@@ -46,10 +46,9 @@ class TrainEvalOverlap(Rule):
         more than equal rows in the data explain, or the rows are copies of one another. Samples
         evaluated after a job resumed were trained on before it. Warning when all evaluation rows
         were trained on, nothing else is evaluated, and they are only a part of the training data or
-        come from a loader with its own dataset. Also when a trainer validates only on the training
-        data.
-        Info when the training data themselves are evaluated, or a single batch of them without
-        labels, for example to draw pictures.
+        come from a loader with its own dataset. Warning when a trainer validates only on the
+        training data. Info when the training data themselves are evaluated, or a single batch of
+        them without labels, for example to draw pictures.
 
     Stays quiet:
         Data with many equal rows, such as a few discrete features. Augmented inputs. Training data
@@ -301,7 +300,7 @@ def _is_masked(window: Window, one: RowsShared) -> bool:
     if compared:
         return max(seen.train_rows for seen in compared) < one.train_rows
     if min(one.shared, one.eval_rows) < one.train_rows:
-        return False  # an evaluation in which losses are masked gets all rows, too
+        return False  # with masked losses, an evaluation would get all rows, too
     given = {
         seen.rows
         for seen in window.seen(InputDistribution)

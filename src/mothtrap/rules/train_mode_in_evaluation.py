@@ -38,17 +38,17 @@ class TrainModeInEvaluation(Rule):
         data.
 
     Fires:
-        When every recorded evaluation of a model after its first step ran in training mode, with at
-        least `forwards` forward passes in total, or in `labelled` evaluations that compute a loss.
+        If every recorded evaluation of a model after its first step ran in training mode. There
+        must be `forwards` forward passes in total, or `labelled` evaluations that compute a loss.
         Error when the evaluations compute a loss from targets, and have several forward passes each
         or are `steps` training steps apart (the median). Warning when they are closer together.
-        Also a warning when no loss was recorded but the output has the shape from which the
-        training loss is computed (as for an accuracy), and there are `evaluations` evaluations that
-        far apart, or each has several forward passes. Also a warning for one or two evaluations of
-        one forward pass each, after `trained` training steps or more, that compute a loss, or that
-        give such an output for at least `rows` rows with dropout. Info when there are `evaluations`
-        evaluations that far apart and nothing else is known. `functional.dropout` without
-        `training=self.training` is at most a warning.
+        Warning when no loss was recorded, but the output has the shape of the output from which the
+        training loss is computed (as for an accuracy). Then `evaluations` evaluations must be
+        `steps` steps apart, or each must have several forward passes. Warning for one or two
+        evaluations of one forward pass each, after `trained` training steps or more, if they
+        compute a loss, or give an output of this shape for at least `rows` rows with dropout. Info
+        when `evaluations` evaluations are `steps` steps apart, and nothing else is known.
+        `functional.dropout` without `training=self.training` is at most a warning.
 
     Stays quiet:
         Models that run in evaluation mode in any evaluation, or in a part of it, because the user

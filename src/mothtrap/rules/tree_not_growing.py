@@ -134,7 +134,7 @@ def _fixes(one: Boosted, rows: int) -> tuple[int | str, ...]:
     if _extreme_start(one):
         return (5,)
     if _is_light(one):
-        return ("Set `scale_pos_weight` to the number of negatives by the number of positives.",)
+        return ("Set `scale_pos_weight` to the number of negatives / number of positives.",)
     if raised := _raised(one):
         return tuple(
             f"Lower `{name}` from {value:g}; the default is {LIMITS[name]:g}."

@@ -37,11 +37,11 @@ ORDERED = 0.7
 MANY_LAYERS = 10
 """From this many layers on, a fall with depth is distinguished from a fall at two layers."""
 FEW_LAYERS = 6
-"""From this many layers on, the layers of one block of a transformer are recognized: their
-gradients rise and fall in turn, below the pooling layer and the last layer."""
+"""From this many layers on, a transformer with a single block is recognized: the gradients of the
+layers before the last two rise and fall in turn."""
 SHARE_WITHIN = 0.5
-"""Greatest share of the rises and falls that may remain between the ends; chosen by hand: it is
-0.34 in a BERT of one block."""
+"""Largest difference of the (logarithmic) gradient between the first and the last layer, as a share
+of all rises and falls between them. Chosen by hand: it is 0.34 in a BERT of one block."""
 SHARE_ELSEWHERE = 0.4
 """Least share of the fall that is not at the two layers where it is largest. Chosen by hand: it is
 0.29 in a small BERT, and (L - 3) / (L - 1) in L equal layers."""
@@ -378,7 +378,7 @@ def _falls_at_two_layers(level_L: Floats) -> bool:
 
 
 def _is_uneven(level_L: Floats) -> bool:
-    """Return whether the gradient rises and falls from layer to layer, and hardly with depth."""
+    """Return whether the gradient rises and falls in turn, and hardly changes with depth."""
     step_L = np.diff(np.log(np.maximum(level_L, 1e-300)))
     falls = abs(float(step_L.sum())) < SHARE_WITHIN * float(np.abs(step_L).sum())
     return falls and bool((np.sign(step_L[1:]) != np.sign(step_L[:-1])).all())

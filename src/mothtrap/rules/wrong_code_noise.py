@@ -9,7 +9,7 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.window import Window
 
 ADD_DIVERGENCE = (
-    "Add the divergence to the loss: "
+    "Add the KL divergence to the loss: "
     "`loss = reconstruction - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()`."
 )
 
@@ -22,7 +22,7 @@ def wrong_code_noise(window: Window) -> Found | None:
         A loss with the KL divergence between the distribution of the latent code and a standard
         normal distribution, computed from a log variance `v`. But the noise of the latent code is
         multiplied by `exp(v)` or by `v` instead of the standard deviation `exp(v / 2)`. Also a loss
-        without a divergence: only the noise depends on the variance of the latent code.
+        without a divergence: the variance of the latent code only scales the noise.
 
     Why it matters:
         The KL divergence describes another distribution than the one from which latent codes are
@@ -31,13 +31,13 @@ def wrong_code_noise(window: Window) -> Found | None:
         to 0, and codes from the prior mean nothing to the decoder.
 
     Fires:
-        Warning when every inspected loss of a line shows this.
+        Warning when every inspected loss of a line has this fault.
 
     Stays quiet:
-        Models that output the standard deviation or its logarithm, and use it in both places. For
-        a missing divergence: when a second line has a backward pass, when another term reads the
-        code, such as a distance between distributions, and when the noise is added to the output of
-        the model, as for uncertain predictions.
+        Models that output the standard deviation or its logarithm, and use it in both places. A
+        missing divergence is not reported if backward passes start at several lines, if another
+        term of the loss uses the latent code (such as a distance between distributions), or if the
+        noise is added to the output of the model, as for uncertain predictions.
 
     What to do:
         - PyTorch: Multiply the noise by the standard deviation: `std = torch.exp(0.5 * logvar)`.
@@ -58,9 +58,9 @@ def wrong_code_noise(window: Window) -> Found | None:
     if not one.factor:
         return Found.of(
             one,
-            "the loss has no term for the variance of the latent code: in all of its "
-            f"{one.looks} inspected backward passes, only the noise depends on the variance",
-            title="divergence is missing",
+            "the loss has no KL divergence for the latent code: in all of its "
+            f"{one.looks} inspected backward passes, the variance only scales the noise",
+            title="KL divergence is missing",
             step=0,
             last_step=window.last_step,
             count=one.looks,

@@ -25,8 +25,8 @@ TEMPERATURE = (
 )
 """Fixes for losses whose classes are the rows of the batch."""
 TOO_COLD = (
-    "The scores are the similarities divided by the temperature. If it is too low, a row is sure "
-    "of a wrong partner, and only the nearest wrong partners get a gradient."
+    "The scores are the similarities divided by the temperature. If the temperature is too low, "
+    "the softmax is nearly 1 for one wrong row, and only the most similar rows get a gradient."
 )
 
 

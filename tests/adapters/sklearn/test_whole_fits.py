@@ -200,4 +200,4 @@ def test_a_scaler_that_is_fitted_to_the_evaluation_rows_only(rows: np.ndarray) -
         assert (one.only, one.train_rows, one.eval_rows) == (True, 250, 150)
         [finding] = preprocessing_refitted().check(window(one))
         assert "fitted to the 150 rows that the model predicts" in finding.message
-        assert finding.fixes[0].startswith("Fit it to the training rows")
+        assert finding.fixes[0].startswith("Fit the scaler to the training rows")

@@ -51,7 +51,7 @@ def test_loops_without_an_end_give_no_time_of_the_run() -> None:
 def test_steps_that_wait_for_data_get_a_note() -> None:
     [found] = measured(0.1, LoopsSeen(), wait_s=0.06).found
     assert found.severity == "info"
-    assert "spend 60% of their time waiting" in found.message
+    assert "spend 60 % of their time waiting" in found.message
 
 
 def test_short_steps_may_wait() -> None:

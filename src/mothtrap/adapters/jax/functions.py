@@ -72,7 +72,7 @@ class Layout:
         place: the first line of the function.
         data: indices of arrays among the leaves of the arguments that no other call returns: a
             batch.
-        forwarded: indices of arguments that are returned unchanged, by that of the result.
+        forwarded: index of each argument that is returned unchanged, by the index of the result.
     """
 
     function: str

@@ -20,10 +20,10 @@ OF_SCALES: Final = (InputDistribution,)
 CELLS: Final = 1 << 18
 """Maximum number of inspected cells of an array: less than 1 ms."""
 FIRST_BATCHES, EVERY, BATCHES = 4, 50, 64
-"""Number of first training batches whose scale is recorded, steps between the later ones, and the
-number of all; chosen by hand."""
+"""Number of first training batches whose scale is recorded, number of steps between later ones, and
+maximum number of batches. Chosen by hand."""
 EVALUATIONS, CALLS = 3, 4
-"""Number of evaluations of a function, and of calls in each, whose scale is recorded."""
+"""Maximum number of evaluations of a function, and of calls in each, whose scale is recorded."""
 
 
 class InputScales:
@@ -42,27 +42,32 @@ class InputScales:
         self._open: Counter[str] = Counter()
 
     def trained(self, inputs: Any, data: Collection[int]) -> None:
-        """Record the batch of a step, which are some leaves of the arguments."""
+        """Record the batch of a step.
+
+        Args:
+            inputs: arguments of the step.
+            data: positions of the batch among the leaves of the arguments.
+        """
         self._calls += 1
         due = self._calls <= FIRST_BATCHES or self._calls % EVERY == 0
         if not due or self._reported >= BATCHES:
             return
         self._reported += 1
         paths = jax.tree_util.tree_flatten_with_path(inputs)[0]
-        named = [(_words(paths[n][0]), host(paths[n][1])) for n in data if n < len(paths)]
-        for name, array in _alone(named):
+        named = [(_name(paths[n][0]), host(paths[n][1])) for n in data if n < len(paths)]
+        for name, array in _of_distinct_shapes(named):
             self._names.setdefault(array.shape[1:], name)
             self._report(array, Mode.TRAIN, None)
 
     def evaluated(
         self, function: str, arrays: Iterable[npt.NDArray[Any]], location: str | None
     ) -> None:
-        """Record the inputs of a call of a function that evaluates."""
+        """Record the inputs of a call to a function that evaluates."""
         if self._evaluations[function] >= EVALUATIONS or self._open[function] >= CALLS:
             return
         self._open[function] += 1
         known = [one for one in arrays if one.shape[1:] in self._names]
-        for _, array in _alone([("", one) for one in known]):
+        for _, array in _of_distinct_shapes([("", one) for one in known]):
             self._report(array, Mode.EVAL, location)
 
     def ended(self) -> None:
@@ -85,7 +90,7 @@ class InputScales:
 
 
 def host(leaf: Any) -> npt.NDArray[Any] | None:
-    """Return an array that can be read without waiting for another device; None for others."""
+    """Return a leaf as a NumPy array if no transfer from another device is needed, else None."""
     if isinstance(leaf, jax.Array):
         if leaf.is_deleted() or not leaf.is_fully_addressable:
             return None
@@ -97,10 +102,10 @@ def host(leaf: Any) -> npt.NDArray[Any] | None:
     return leaf if isinstance(leaf, np.ndarray) else None
 
 
-def _alone(
+def _of_distinct_shapes(
     named: Iterable[tuple[str, npt.NDArray[Any] | None]],
 ) -> list[tuple[str, npt.NDArray[Any]]]:
-    """Return the real-valued arrays with rows, without those whose rows have equal shapes."""
+    """Return the float arrays whose rows have a different shape than the rows of all others."""
     found = [
         (name, array)
         for name, array in named
@@ -110,7 +115,7 @@ def _alone(
     return [(name, array) for name, array in found if shapes[array.shape[1:]] == 1]
 
 
-def _words(path: Any) -> str:
+def _name(path: Any) -> str:
     """Return the name of an argument, without its position; `x` if it has no other name."""
     words = [word for word in name_of(path).split(".") if not word.isdigit()]
     return ".".join(words) or "x"

@@ -160,7 +160,7 @@ def hide(path: str) -> None:
 
 
 def inputs_read(jaxpr: Any) -> frozenset[int]:
-    """Return the arguments of a jaxpr on which any of its results depends."""
+    """Return the positions of the arguments of a jaxpr on which any of its results depends."""
     from jax.interpreters import partial_eval
 
     _, used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))

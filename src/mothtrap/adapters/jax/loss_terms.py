@@ -1,4 +1,4 @@
-"""Terms of a loss, read from the operations of a shadow while it is traced."""
+"""Find the terms of a loss in the operations of a shadow, while JAX traces it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Terms:
     """Terms of a loss.
 
     Attributes:
-        noise: wrong factor of the noise of the code of an autoencoder.
-        signs: whether weighted log probabilities are subtracted.
-        values: whether values of a network that is not trained are subtracted.
-        scores: predictions of which the loss is the negative mean: their kind and shape.
+        noise: wrong factor of the noise of an autoencoder's latent code; None if right or unknown.
+        signs: signs of the weighted log probabilities, as in `LossTerms.policy_signs`.
+        values: signs of the outputs of networks that the loss does not train.
+        scores: kind and shape of the predictions whose negative mean at the labels is the loss.
     """
 
     noise: str | None = None
@@ -59,7 +59,7 @@ class Terms:
 
 
 class TracedOperations:
-    """The operations of a traced loss, by the names of `loss_terms`.
+    """The operations of a traced loss, with the names that `LossTerms` uses.
 
     Args:
         made: the operations.
@@ -76,7 +76,7 @@ class TracedOperations:
             return _FIRST_ONLY[name], inputs[:1]
         if name == "integer_pow":
             return ("square" if eqn.params["y"] == 2 else ""), inputs[:1]
-        if name == "select_n" and len(inputs) == 3:  # a choice by index, or NaN outside of it
+        if name == "select_n" and len(inputs) == 3:  # NaN for an index out of range
             arrays = [one for one in inputs[1:] if self._made.operation(one)]
             return ("gather" if len(arrays) == 1 else ""), arrays[:1]
         if name == "div" and self._is_softmax(*inputs):
@@ -101,17 +101,16 @@ class TracedOperations:
         known = np.asarray(value)
         return float(known) if known.dtype.kind in "fiu" else None
 
-    def _is_softmax(self, above: Any, below: Any) -> bool:
-        above, below = self._made.source(above), self._made.source(below)
-        names = self._made.operation(above), self._made.operation(below)
-        return names == ("exp", "reduce_sum")
+    def _is_softmax(self, numerator: Any, denominator: Any) -> bool:
+        parts = map(self._made.source, (numerator, denominator))
+        return [self._made.operation(part) for part in parts] == ["exp", "reduce_sum"]
 
 
 def terms_of(terms: LossTerms, has_gradient: Callable[[Any], bool]) -> Terms:
     """Return the terms of a loss.
 
     Args:
-        terms: reads them.
+        terms: finds them.
         has_gradient: returns whether a value depends on trained weights.
     """
     code, scores = terms.code(), terms.scores()

@@ -72,7 +72,7 @@ class LossFacts:
             self._loss(shadow, softmax, values, integers, loss, looks, series, layout)
 
     def _of_scores(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
-        """Report a loss that is the negative mean of scores or probabilities of labels."""
+        """Report a loss that is the negative mean of scores or probabilities at the labels."""
         terms = shadow.found.terms
         if terms is None or terms.scores is None:
             return

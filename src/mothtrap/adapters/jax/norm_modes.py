@@ -17,8 +17,9 @@ OF_NORMS: Final = (TrainingMode,)
 MOST_NAMES: Final = 8
 MODEL: Final = "the model"
 NEAR_MEAN, NEAR_VARIANCE = 0.1, 0.1
-"""Largest distance of running averages from 0 and 1 after a few updates, such as by a first call
-with made-up data; chosen by hand: those of a trained model are further away in some channel."""
+"""Maximum distance of running averages from their initial values, 0 and 1, at which they count as
+initial: a first call with made-up data may have updated them. Chosen by hand: in a trained model,
+the averages of some channel are further away."""
 Places = tuple[int, int]
 """Positions of the running mean and variance of a batch norm among the arguments."""
 
@@ -41,15 +42,17 @@ def report_training(job: Job, layout: Layout, inputs: Any, read: Collection[int]
     if not norms:
         return
     kept = {*layout.forwarded.values()} & {*read}
-    asleep = [name for name, places in norms.items() if {*places} <= kept and _new(leaves, places)]
+    sleeping = [
+        name for name, places in norms.items() if {*places} <= kept and _are_initial(leaves, places)
+    ]
     job.fact(
         TrainingMode(
             step=job.now.step,
             module=MODEL,
             module_type=MODEL,
-            trains=len(asleep) < len(norms),
+            trains=len(sleeping) < len(norms),
             norms=tuple(norms)[:MOST_NAMES],
-            sleeping=tuple(asleep)[:MOST_NAMES],
+            sleeping=tuple(sleeping)[:MOST_NAMES],
             location=layout.location,
         )
     )
@@ -69,7 +72,7 @@ def changed_in_evaluation(
     found = {name: places[number] for name, number in weights.items() if number in places}
     kept = {*layout.forwarded.values()}
     if not found or not {*found.values()} <= kept:
-        return []  # it does not return its model
+        return []  # the function does not return the model
     norms = _unnamed(leaves, found)
     return [name for name, of in norms.items() if not {*of} & kept][:MOST_NAMES]
 
@@ -77,7 +80,7 @@ def changed_in_evaluation(
 def _statistics(
     names: Sequence[str], leaves: Sequence[Any], weights: Mapping[str, int]
 ) -> dict[str, Places]:
-    """Return the batch norms with their statistics, which flax.linen keeps by name."""
+    """Return the batch norms; flax.linen names their statistics `mean` and `var`."""
     parents = {_last(name.rpartition(".")[0]) for name in weights}
     by_name = {name: place for place, name in enumerate(names)}
     taken, found = {*weights.values()}, dict[str, Places]()
@@ -92,7 +95,7 @@ def _statistics(
 
 
 def _unnamed(leaves: Sequence[Any], weights: Mapping[str, int]) -> dict[str, Places]:
-    """Return the batch norms of an nnx model: bias, mean, scale, and variance in this order."""
+    """Return the batch norms of an nnx model, whose order is bias, mean, scale, variance."""
     taken, found = {*weights.values()}, dict[str, Places]()
     for name, bias in weights.items():
         norm, _, word = name.rpartition(".")
@@ -109,8 +112,8 @@ def _alike(leaves: Sequence[Any], *places: int) -> bool:
     return len(shapes) == 1 and len(shapes.pop()) == 1
 
 
-def _new(leaves: Sequence[Any], places: Places) -> bool:
-    """Return whether running averages have their initial values, or were updated a few times."""
+def _are_initial(leaves: Sequence[Any], places: Places) -> bool:
+    """Return whether running averages have their initial values, or nearly."""
     mean, variance = (host(leaves[place]) for place in places)
     if mean is None or variance is None:
         return False

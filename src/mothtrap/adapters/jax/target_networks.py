@@ -34,7 +34,7 @@ class TargetNetworks:
         """Report the target networks among the arguments of a step with bootstrapped targets."""
         looks = self._looks.get(shadow, 0)
         self._looks[shadow] = looks + 1
-        if not looks:  # targets that are computed before the loss are seen in the source only
+        if not looks:  # only the source shows targets that are computed before the loss
             source = episode_ends.bootstrapped(self._job.now.step, 1)
             lines = [*shadow.found.bootstrapped, source.location if source is not None else None]
             self._lines[shadow] = next((line for line in lines if line is not None), None)

@@ -1,4 +1,4 @@
-"""Facts about the terms of a loss: the code of an autoencoder, and the sign of a policy."""
+"""Facts about the terms of a loss: the latent code of an autoencoder, and the sign of a policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.describe.term_facts import REPORTED_AT, facts_of
 
 CODE_EVERY: Final = 24
-"""Steps after which a code is described again: a healthy code may first shrink and then grow."""
+"""Number of steps after which a latent code is described again. Chosen by hand: a healthy code may
+first shrink and then grow."""
 
 
 class TermFacts:
@@ -46,7 +47,7 @@ class TermFacts:
                 self._report_code(look, target.terms, step)
 
     def _report_code(self, look: Look, terms: Terms, step: int) -> None:
-        """Report the spread of a code, and of the reconstruction from it."""
+        """Report the spread of a latent code, and of the reconstruction from it."""
         if terms.mean is None or terms.log_variance is None:
             return
         mean, log_variance = terms.mean.read(), terms.log_variance.read()
@@ -70,7 +71,10 @@ class TermFacts:
 
 
 def _reconstruction(look: Look, code: tuple[int, ...]) -> tuple[Array | None, Array | None]:
-    """Return the first rows of the data, and of the output of the same size; None if unknown."""
+    """Return the first rows of the data and of the reconstruction; None if unknown.
+
+    The reconstruction is the last output with as many values as the data.
+    """
     given = [call.given.read() for call in look.layers if call.data and call.given is not None]
     outputs = [call.gave.read() for call in look.layers if call.gave is not None]
     for data in given:

@@ -21,7 +21,7 @@ READ_AT: Final = 4
 """Step of a custom loop at which the source of the script is read."""
 MOST_NETWORKS: Final = 4
 MOST_TRACED: Final = 8
-"""Maximum number of models that programs call, with the trained ones."""
+"""Maximum number of models, including trained models, whose calls in programs are recorded."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class TargetNetworks:
     def called(self, model: Any) -> None:
         """Record a call of a model; cheap if no targets are computed.
 
-        A call is seen only once if a program makes it.
+        A call in a program is recorded once, while the program is traced.
         """
         if not tf.executing_eagerly():
             self._called_by_program(model)
@@ -85,7 +85,7 @@ class TargetNetworks:
         self._called.clear()
 
     def _is_traced_copy(self, model: Any, given: Collection[int]) -> bool:
-        """Return whether a program calls a model that has the shapes of a trained model."""
+        """Return whether a program calls a model with the weight shapes of a trained model."""
         if model not in self._traced:
             return False
         shapes = _shapes(model)

@@ -1,4 +1,4 @@
-"""Observe fits of estimators that show no single passes, and the predictions of all estimators.
+"""Observe fits whose passes cannot be observed one by one, and the predictions of all estimators.
 
 `fit` of every estimator first validates its parameters, in a wrapper that holds its arguments.
 Every method that gets rows validates their columns, and every metric its arguments. These three
@@ -306,9 +306,9 @@ class WholeFits:
         return self._fitted[estimator]
 
     def _refitted(self, fitted: Fitted, rows: int) -> list[TransformRefitted]:
-        """Return the transformer that was fitted to the training rows, and again to these rows.
+        """Return the transformers that were fitted to the training rows, and again to these rows.
 
-        Or the scaler that was fitted only to these rows, before the model was fitted to others.
+        If a scaler was fitted only to these rows, before the model was fitted, return this scaler.
         """
         if rows == fitted.rows:
             return []
@@ -323,14 +323,14 @@ class WholeFits:
             for clock, name, count, place in self._transforms
             if clock < fitted.order and count == fitted.rows
         }
-        alone = {
+        scalers = {
             name: place
             for clock, name, count, place in self._transforms
             if clock < fitted.order and count == rows and name.endswith(SCALER)
         }
-        elsewhere = {name for _, name, count, _ in self._transforms if count != rows}
-        for name in alone.keys() - elsewhere:
-            return [refitted(transform=name, only=True, location=alone[name] or None)]
+        on_other_rows = {name for _, name, count, _ in self._transforms if count != rows}
+        for name in scalers.keys() - on_other_rows:
+            return [refitted(transform=name, only=True, location=scalers[name] or None)]
         return [
             refitted(transform=name, fit_location=before[name] or None, location=place or None)
             for _, name, count, place in self._transforms

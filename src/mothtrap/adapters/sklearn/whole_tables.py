@@ -1,4 +1,4 @@
-"""Facts about the training tables of estimators that show no single passes, and their predictions.
+"""Facts about the training tables of fits that are observed as a whole, and about predictions.
 
 Shape suffixes: R = rows.
 """
@@ -22,7 +22,7 @@ from mothtrap.tracing.boosting import columns, tables
 from mothtrap.tracing.boosting.samples import Sample
 
 BY_DISTANCE: Final = frozenset({"SVC", "SVR", "NuSVC", "NuSVR", "NeighborsBase"})
-"""Estimators that compare rows by their distance, to which columns of a large scale add most."""
+"""Estimators that compare rows by their distance, so columns of a large scale dominate."""
 BY_ITERATIONS: Final = ("sklearn.linear_model", "sklearn.svm")
 """Modules in which `max_iter` limits the passes of a solver; elsewhere it is a number of trees."""
 

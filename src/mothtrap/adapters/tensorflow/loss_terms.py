@@ -1,4 +1,4 @@
-"""Terms of a loss, read from the graph of the program that computes it."""
+"""Find the terms of a loss in the graph of the program that computes it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _PACKED: Final = "IdentityN"
 
 
 class GraphOperations:
-    """The operations of a traced program, by the names of `loss_terms`."""
+    """The operations of a traced program, with the names that `LossTerms` uses."""
 
     def of(self, value: Any) -> tuple[str, Sequence[Any]]:
         """Return the name of an operation, and its inputs without axes and shapes."""
@@ -81,13 +81,13 @@ class GraphOperations:
 
 
 def terms_of(look: Look, loss: Any, location: str | None, *, partly: bool) -> Terms | None:
-    """Return the terms of a program's loss; None for an eager loss, and without known terms.
+    """Return the terms of a program's loss; None for an eager loss, or if no term is known.
 
     Args:
-        look: receives the values of a code.
+        look: receives the values of a latent code.
         loss: the loss.
-        location: its line.
-        partly: the loss depends on matrices that it does not train.
+        location: line of the loss.
+        partly: the loss depends on weights that it does not train.
     """
     if tf.executing_eagerly():
         return None

@@ -14,7 +14,7 @@ class EstimatorFitted(Fact, frozen=True, kw_only=True, tag=True):
     number of rows of each class, and `predicted_counts` the number of predictions of each class
     among `judged` rows. For numbers both are empty, and `label_std` and `predicted_std` are the
     standard deviations. `loss_curve` contains the training loss of at most the last 50 passes.
-    `task` is `classes`, `regression`, or "" if unknown. `parameters` are the numbers among its
+    `task` is `classes`, `regression`, or "" if unknown. `parameters` contains its numeric
     parameters, by name.
     """
 

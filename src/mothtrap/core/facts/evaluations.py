@@ -86,8 +86,8 @@ class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
 
     `digest` is the digest of its weights. In `same` of the earlier inspections, a model under
     training got equal data in the same step. In `apart` of them, it got only other data of the
-    same shape. `initial_norms` is the number of its batch norms if all of them use running averages
-    that have their initial values. `location` is the line of the call.
+    same shape. `initial_norms` is the number of its batch norms if the running averages of all of
+    them have their initial values, otherwise 0. `location` is the line of the call.
     """
 
     module: str

@@ -317,10 +317,10 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     In `zero` of `looks` inspected backward passes of a line, all of them were multiplied by 0. In
     `unweighted` of them they were not multiplied by anything, although the policy had drawn the
     actions itself. In `added` of them all products had a plus sign in the loss, although the script
-    maximizes the rewards of an environment. `by_value`: instead of products, the loss has the value
-    that another optimizer's network predicts for the policy's actions. `constant`: the weight, if
-    it was the same number for all log probabilities of all passes. `location` is the line of the
-    loss.
+    maximizes the rewards of an environment. `by_value`: instead of products, the loss contains the
+    value that a network, which the loss does not train, predicts for the policy's actions.
+    `constant` is the weight of the log probabilities if it was the same number in all passes.
+    `location` is the line of the loss.
     """
 
     looks: int
@@ -349,9 +349,8 @@ class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
 
     The KL divergence in the loss contains a log variance. In each of `looks` inspected backward
     passes of a line, the noise of the latent code was multiplied by `factor`: `variance` or
-    `log variance` instead of the standard deviation. `factor` is empty if nothing in the only loss
-    of the job depends on the scale of the noise except the noise. `location` is the line of the
-    loss.
+    `log variance` instead of the standard deviation. `factor` is empty if the job has only one
+    loss, and the variance affects it only through the noise. `location` is the line of the loss.
     """
 
     looks: int
@@ -376,9 +375,9 @@ class NoisePrediction(Fact, frozen=True, kw_only=True, tag=True):
     """A loss compares predictions with standard normal noise, as in a diffusion model.
 
     `values` is the number of compared targets in `looks` inspected backward passes of a line.
-    `correlation` is that of the noise with the data that the network got; None if unknown.
-    `constant_condition`: everything else that the network got, such as the timestep, was the same
-    for all rows of all these passes. `location` is the line of the loss.
+    `correlation` is the correlation of the noise with the input of the network; None if unknown.
+    `constant_condition`: every other input of the network, such as the timestep, was the same for
+    all rows of all these passes. `location` is the line of the loss.
     """
 
     looks: int

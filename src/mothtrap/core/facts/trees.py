@@ -144,8 +144,8 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
     pairs of equal columns; `empty` columns have no value. `sentinels` contains the share of the
     rows with the same value far outside all others, and `sentinel_values` that value; `infinite`
     counts infinite values. `telling` contains the three columns that explain the largest share of
-    the label alone, on rows that were not used for the fit. `same_as_label` are the label itself,
-    perhaps with other names or units. At most 32 of each.
+    the label alone, on rows that were not used for the fit. `same_as_label` are columns that
+    contain the label, possibly with other codes or units. At most 32 of each.
     """
 
     fit: str
@@ -168,8 +168,8 @@ class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
     `distance` is the distance of the means in standard deviations of the training data, by column,
     largest first, at most 32. `spread` contains the factor by which the spread of some of them
     differs. `order` contains pairs of columns (evaluation, training) with matching distributions,
-    if there are several. `by_name`: `order` contains the names of the columns at the same place,
-    which the library does not compare. `constant` columns vary only in training.
+    if there are several. `by_name`: the columns have names, and `order` contains pairs of different
+    names in the same position. `constant` columns vary only in training.
     """
 
     fit: str
@@ -213,8 +213,7 @@ class ScoresSeen(Fact, frozen=True, kw_only=True, tag=True):
     `recall` and `f1` are by class. `error_edges` bounds bins of labels, and `error_per_bin` is the
     mean absolute error of each. `residuals` counts the differences of label and prediction between
     `residual_edges`. `relation` is the correlation of predictions and labels for a custom
-    objective.
-    `last`: the training is over.
+    objective. `last`: the training is over.
     """
 
     fit: str

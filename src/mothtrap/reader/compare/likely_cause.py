@@ -291,7 +291,7 @@ def _of_results(case: _Case) -> Cause:
         return Cause(
             kind="code",
             sentence=f"with the same inputs, {what} has a different value "
-            f"({relative:.2%} apart): it is computed differently",
+            f"({100 * relative:.2f} % apart): it is computed differently",
             evidence=tuple(agrees),
         )
     much = "different" if relative is None else f"{relative:.1e} apart"

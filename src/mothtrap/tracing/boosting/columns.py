@@ -25,17 +25,17 @@ BINS: Final = 64
 LEVELS: Final = (6, 1000)
 ROWS_PER_LEVEL: Final = 5
 SAME: Final = 0.99
-"""Share of the labels that a column must explain to be compared with them value by value."""
+"""Share of the labels above which a column is compared with them value by value."""
 CODED: Final = 0.05
 """Minimum share of the label variance that levels must explain to count as codes; by hand."""
 UNORDERED: Final = 0.6
 """Von Neumann's ratio of the levels' means: 1 without an order, near 0 if smooth; by hand."""
 REPLICATED: Final = 0.7
-"""Minimum correlation of the steps between neighboring levels in two halves of the rows, so that
-they are no noise; by hand."""
+"""Differences of neighboring levels count as real if they correlate at least this much between two
+halves of the rows; chosen by hand."""
 ALIKE: Final = 8
-"""Number of integer columns with the same range from which they count as measurements, such as
-pixels; chosen by hand."""
+"""If at least this many integer columns have the same range, they count as measurements, such as
+pixels, and not as codes. Chosen by hand."""
 SENTINEL_SHARE: Final = 0.01
 SENTINELS: Final = frozenset(
     sign * value
@@ -43,10 +43,11 @@ SENTINELS: Final = frozenset(
     for sign in (1, -1)
 ) | {-1.0, -(2.0**31)}
 LABELS, ROUNDING = 100, 1e-6
-"""Number of distinct labels from which on they are numbers, and the share of their variance that
-rounding explains."""
+"""Number of distinct labels above which labels are compared as numbers, and the share of their
+variance that rounding may explain."""
 RARE: Final = 0.05
-"""Share of rows that differ from most rows, below which a spread depends on a few rows; by hand."""
+"""If at most this share of the rows differs from the usual value, a few rows determine the spread.
+Chosen by hand."""
 MOVED: Final = 3.0
 """Shift of a column's mean, in standard deviations of the training data, that is reported."""
 
@@ -83,10 +84,10 @@ def seen(
         given_R = label_R[sample.rows_R]
         known_R = np.isfinite(given_R)
         if known_R.sum() >= MIN_ROWS and np.ptp(given_R[known_R]) > 0:
-            told_R, rows_RC = given_R[known_R], kept_RC[known_R]
-            telling = {c: _explained(rows_RC[:, c], told_R, classes) for c in looked_at}
-            same = [c for c in looked_at if telling[c] > SAME and _is_label(rows_RC[:, c], told_R)]
-            ordered = not classes or len(np.unique(told_R)) == 2  # numbers of classes have no mean
+            given_R, rows_RC = given_R[known_R], kept_RC[known_R]
+            telling = {c: _explained(rows_RC[:, c], given_R, classes) for c in looked_at}
+            same = [c for c in looked_at if telling[c] > SAME and _is_label(rows_RC[:, c], given_R)]
+            ordered = not classes or len(np.unique(given_R)) == 2  # numbers of classes have no mean
             alike = _alike(rows_RC) if ordered else set()
             codes = [
                 c
@@ -95,7 +96,7 @@ def seen(
                 and c not in categorical
                 and c not in sample.identifiers
                 and c not in alike
-                and _are_codes(rows_RC[:, c], told_R)
+                and _are_codes(rows_RC[:, c], given_R)
             ]
     most = sorted(telling, key=lambda c: -telling[c])[:3]
     with np.errstate(invalid="ignore"):
@@ -145,7 +146,7 @@ def differences(
         distance_C = np.abs(there_C - mean_C) / std_C
         stretched_C = np.abs(np.log(spread_C / std_C)) > np.log(10)
     varies_C = train.spread_C & (std_C > 0)
-    stretched_C &= np.minimum(_usual_share(train), _usual_share(other)) > RARE
+    stretched_C &= np.minimum(_unusual_share(train), _unusual_share(other)) > RARE
     apart_C = np.where(varies_C & np.isfinite(distance_C), distance_C, 0.0)
     apart_C[list(train.identifiers)] = 0.0
     moved = np.flatnonzero((apart_C > MOVED) | (stretched_C & varies_C & other.spread_C))
@@ -203,7 +204,7 @@ def _moments(kept_RC: npt.NDArray[np.float32]) -> tuple[Floats, Floats]:
     return mean_C, std_C
 
 
-def _usual_share(sample: Sample) -> Floats:
+def _unusual_share(sample: Sample) -> Floats:
     """Return, by column, the share of rows without the most frequent value."""
     kept_RC = np.sort(sample.kept_RC, axis=0)
     middle_C = kept_RC[len(kept_RC) // 2]  # the most frequent value, if most rows have it
@@ -335,7 +336,7 @@ def _ratio(mean_L: Floats, count_L: npt.NDArray[np.intp]) -> float:
 
 
 def _replicates(index_R: npt.NDArray[np.intp], label_R: Floats) -> bool:
-    """Return whether two halves of the rows show the same steps between neighboring levels."""
+    """Return whether neighboring levels differ in the same way in two halves of the rows."""
     levels = int(index_R.max()) + 1
     counts, sums = [], []
     for half in (slice(0, None, 2), slice(1, None, 2)):
@@ -352,7 +353,7 @@ def _replicates(index_R: npt.NDArray[np.intp], label_R: Floats) -> bool:
 
 
 def _alike(rows_RC: Floats) -> set[int]:
-    """Return the integer columns that fit into a range which many other columns share."""
+    """Return the integer columns whose range is that of many other columns, or within it."""
     with np.errstate(invalid="ignore"):
         whole = np.flatnonzero((rows_RC == np.round(rows_RC)).all(axis=0))
     ranges = {int(c): (float(rows_RC[:, c].min()), float(rows_RC[:, c].max())) for c in whole}
@@ -363,7 +364,7 @@ def _alike(rows_RC: Floats) -> set[int]:
 
 
 def _is_label(values_R: Floats, label_R: Floats) -> bool:
-    """Return whether a column is the label itself, perhaps with other names or units."""
+    """Return whether a column contains the label, possibly with other codes or units."""
     if not np.isfinite(values_R).all():
         return False
     levels, labels = np.unique(values_R), np.unique(label_R)

@@ -125,20 +125,20 @@ class BoostingHandle(BaseHandle):
 
         Args:
             estimator: base class of the estimators.
-            classifier: base class of those that predict classes.
+            classifier: base class of the estimators that predict classes.
         """
         for kind in (estimator, classifier):
             if "predict" in vars(kind):
                 self.after(kind, "predict", functools.partial(self._predicted, classifier))
 
     def _watch_metrics(self) -> None:
-        """Compare predictions that a script passes to a metric, once its library is imported."""
+        """Start to observe the metrics of scikit-learn, once it is imported."""
         module = sys.modules.get(predicted.METRICS)
         if module is not None and not self._watches_metrics:
             self._watches_metrics = True
-            self.replacements.around(module, predicted.CHECKS, self._compares, None)
+            self.replacements.around(module, predicted.CHECKS, self._metric_called, None)
 
-    def _compares(self, _: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def _metric_called(self, _: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         params = args[0] if args else kwargs.get("params")
         if isinstance(params, dict) and {"y_true", "y_pred"} <= params.keys():
             step = self.job.now.step
@@ -175,7 +175,7 @@ class BoostingHandle(BaseHandle):
 
 
 def _are_rows_of(sample: Sample | None, data: Any) -> bool:
-    """Return whether as many rows are those of a sample; True if they cannot be compared."""
+    """Return whether data have the rows of a sample; True if this is unknown."""
     theirs = sample_of(data)
     return sample is None or theirs is None or np.array_equal(sample.digest_R, theirs.digest_R)
 

@@ -25,9 +25,9 @@ class Predicted:
     Attributes:
         values: the predictions, as long as the script keeps them.
         estimator: class of the estimator.
-        fit: label of the training run before it.
-        classes: predicts classes.
-        trained: for the training rows themselves.
+        fit: label of the latest training run.
+        classes: the predictions are classes.
+        trained: the predictions are for the training rows.
         location: line that predicts.
     """
 
@@ -50,12 +50,12 @@ def remember(values: object, **about: Any) -> None:
 
 
 def source_of(values: object) -> Predicted | None:
-    """Return how a script made these predictions; None if they are not of a boosted estimator."""
+    """Return the record of remembered predictions; None for other values."""
     return next((one for one in reversed(_LATEST) if one.values() is values), None)
 
 
 def compared(label: Any, values: Any, *, step: int) -> PredictionsCompared | None:
-    """Compare predictions with labels, once; None for other values than such predictions."""
+    """Compare remembered predictions with labels, and forget them; None for other values."""
     source = source_of(values)
     label_R = np.asarray(label)
     if source is None or label_R.ndim != 1:

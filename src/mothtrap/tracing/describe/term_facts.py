@@ -1,4 +1,4 @@
-"""Facts about the terms of a loss that a framework reads from a traced program."""
+"""Facts about the terms of a loss in a traced program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ OF_TERMS: Final = (CodeNoise, PolicyLoss)
 REPORTED_AT: Final = (4, 20)
 """Inspections of a loss after which its terms are reported."""
 ADDED: Final = frozenset({False})
+"""Signs of terms that are all added to the loss."""
 
 
 class ReadTerms(Protocol):
@@ -20,24 +21,31 @@ class ReadTerms(Protocol):
 
     @property
     def noise(self) -> str | None:
-        """Return the wrong factor of the noise of a code; None if there is none."""
+        """Wrong factor of the noise of a latent code; None if the factor is right or unknown."""
 
     @property
     def signs(self) -> frozenset[bool | None]:
-        """Return whether weighted log probabilities are subtracted."""
+        """Signs of the weighted log probabilities, as in `LossTerms.policy_signs`."""
 
     @property
     def values(self) -> frozenset[bool | None]:
-        """Return whether outputs of a network that the loss does not train are subtracted."""
+        """Signs of the outputs of networks that the loss does not train."""
 
 
 def facts_of(
     terms: ReadTerms, *, step: int, looks: int, location: str | None
 ) -> Iterator[CodeNoise | PolicyLoss]:
-    """Yield the facts about terms that a program has in every call."""
+    """Yield the facts about the terms of a loss.
+
+    Args:
+        terms: the terms, which are the same in every call of the program.
+        step: step in progress.
+        looks: number of inspected calls.
+        location: line of the loss.
+    """
     if terms.noise is not None:
         yield CodeNoise(step=step, looks=looks, factor=terms.noise, location=location)
-    by_value = terms.values and not terms.signs
+    by_value = bool(terms.values) and not terms.signs
     signs = terms.values if by_value else terms.signs
     if signs:
         adds = signs == ADDED and maximizes_rewards(running_files(), mentions.loaded_files())
@@ -45,6 +53,6 @@ def facts_of(
             step=step,
             looks=looks,
             added=looks if adds else 0,
-            by_value=bool(by_value),
+            by_value=by_value,
             location=location,
         )

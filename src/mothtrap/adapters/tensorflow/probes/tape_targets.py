@@ -29,9 +29,10 @@ class Broadcast:
 class Terms:
     """Terms of a loss, read while its program is traced.
 
-    `mean`, `log_variance`: the code of a variational autoencoder whose divergence is in the loss.
-    `noise`: wrong factor of the noise of the code. `signs`: whether weighted log probabilities are
-    subtracted. `values`: whether outputs of a network that the loss does not train are subtracted.
+    `mean`, `log_variance`: latent code of a variational autoencoder, if the loss contains its KL
+    divergence. `noise`: wrong factor of the noise of the code; None if right or unknown. `signs`
+    are the signs of the weighted log probabilities, as in `LossTerms.policy_signs`. `values` are
+    the signs of the outputs of networks that the loss does not train.
     """
 
     mean: Slot | None = None
@@ -43,7 +44,7 @@ class Terms:
 
     @property
     def is_written(self) -> bool:
-        """Return whether a program writes the code."""
+        """Return whether a program writes the values of the code."""
         return all(one is None or one.written for one in (self.mean, self.log_variance))
 
 

@@ -107,7 +107,7 @@ class EvaluatedCopies:
 
 
 def _initial_norms(module: nn.Module) -> int:
-    """Return the number of batch norms if all evaluate with averages of no batch, else 0."""
+    """Return the number of batch norms if all of them evaluate with initial averages, else 0."""
     norms = [part for part in module.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     return len(norms) if all(map(_is_initial, norms)) else 0
 

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_shape
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.core.facts.layers import AttentionAxis
 from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 _VIEWS = frozenset(["alias", "expand", "reshape", "squeeze", "unsafe_view", "unsqueeze", "view"])
 _KEEPS_ORDER = _VIEWS | {"clone", "native_dropout", "to_copy"}
 """Operations between a softmax and its product with values that do not move axes."""
 
 
-class AttentionAxisObserver:
+class AttentionAxisObserver(LineObserver[Line]):
     """Determines over which axis the weights of every attention under a loss sum to 1.
 
     A matrix product never sums over the batch, so weights that sum to 1 over the batch do not match
@@ -28,15 +27,10 @@ class AttentionAxisObserver:
     """
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(Line)
+        super().__init__(job, Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        root = loss.root.grad_fn
-        if line is None or root is None:
-            return
+    def _inspect(self, line: Line, root: Node, place: str | None) -> None:
+        line.looks += 1
         rows = {
             term.prediction_shape[0] for term in graph.loss_terms(root) if term.prediction_shape
         }
@@ -48,7 +42,7 @@ class AttentionAxisObserver:
                     step=self._job.grouper.step,
                     shape=shape,
                     axis=axis,
-                    location=only_call("softmax", "Softmax") or loss.place,
+                    location=only_call("softmax", "Softmax") or place,
                 )
             )
 

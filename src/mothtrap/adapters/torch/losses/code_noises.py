@@ -11,49 +11,44 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
 from mothtrap.core.facts.losses import CodeNoise
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 _LINEAR = frozenset({"add", "sub", "rsub", "neg", "sum", "mean", "div", "mul"})
-"""Operations between a divergence and the loss."""
+"""Operations between the terms of a loss and the loss."""
 MAX_STEPS = 8
-"""Maximum number of operations from noise to the logarithm of its scale. Chosen by hand."""
+"""Maximum number of operations between noise and the log variance. Chosen by hand."""
 Edge: TypeAlias = tuple[Node, int]
-"""An operation, and the number of one of its results."""
+"""A value: the operation that computed it, and its position among the results."""
 VARIANCE, LOG_VARIANCE = "variance", "log variance"
 
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and the factor of the noise in the inspected ones.
+    """Backward passes of one line, and the results of their inspections.
 
-    `alone` is the number of those in which nothing but noise depends on the scale of the noise.
+    `factors` are the wrong factors of the noise, None for a right one. `alone` is the number of
+    inspected passes in which the variance affects the loss only through the noise.
     """
 
     factors: set[str | None] = field(default_factory=set)
     alone: int = 0
 
 
-class CodeNoiseObserver:
-    """Detects latent codes whose noise is not multiplied by the standard deviation."""
+class CodeNoiseObserver(LineObserver[_Line]):
+    """Detects noise that is not multiplied by the standard deviation, and missing divergences."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line)
+        super().__init__(job, _Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        line.factors.add(_factor(loss.root.grad_fn))
-        line.alone += _is_noise_alone(loss.root.grad_fn)
+        line.factors.add(_wrong_factor(root))
+        line.alone += _is_noise_alone(root)
         if not line.is_complete or len(line.factors) > 1:
             return
         [factor] = line.factors
@@ -64,18 +59,18 @@ class CodeNoiseObserver:
                     step=self._job.grouper.step,
                     looks=line.looks,
                     factor=factor or "",
-                    location=loss.place,
+                    location=place,
                 )
             )
 
 
-def _factor(root: Node) -> str | None:
+def _wrong_factor(root: Node) -> str | None:
     """Return the wrong factor of the noise; None if it is right, or without a KL divergence."""
     head = _head(root)
     operands = {edge for node in head for edge in _edges(node)}
     variances = [node for node, _ in operands if operation(node) == "exp"]
-    codes = {code for node in variances for code in _edges(node) if code in operands}
-    if not codes:
+    log_variances = {edge for node in variances for edge in _edges(node) if edge in operands}
+    if not log_variances:
         return None
     products = [
         node
@@ -83,35 +78,35 @@ def _factor(root: Node) -> str | None:
         if node not in head and operation(node) == "mul" and len(_edges(node)) == 1
     ]
     saved = SavedValues()
-    factors = [_edges(node)[0] for node in products if _is_by_noise(node, saved)]
-    if any(operation(node) == "exp" and _edges(node)[0] in codes for node, _ in factors):
+    factors = [_edges(node)[0] for node in products if _multiplies_noise(node, saved)]
+    if any(operation(node) == "exp" and _edges(node)[0] in log_variances for node, _ in factors):
         return VARIANCE
-    if any(edge in codes for edge in factors):
+    if any(edge in log_variances for edge in factors):
         return LOG_VARIANCE
     return None
 
 
 def _is_noise_alone(root: Node) -> bool:
-    """Return whether the scale of a code's noise has no other effect on a loss.
+    """Return whether the variance of a latent code affects a loss only through the noise.
 
-    The scale is the exponential of a layer's output, and the code only enters further layers.
+    The noise must be scaled by an exponential, and the latent code must only enter further layers.
     """
     saved = SavedValues()
     products = {
-        node: scale
+        node: log_variance
         for node in graph.nodes([root])
         if operation(node) == "mul" and len(_edges(node)) == 1
-        if (scale := _log_scale(node)) is not None and _is_by_noise(node, saved)
+        if (log_variance := _log_variance(node)) is not None and _multiplies_noise(node, saved)
     }
     if len(products) != 1:
         return False
-    [(product, scale)] = products.items()
+    [(product, log_variance)] = products.items()
     through_layers = product not in {node for node, _ in _reached(root, layers=False)}
-    return through_layers and scale not in _reached(root, but=product)
+    return through_layers and log_variance not in _reached(root, without=product)
 
 
-def _log_scale(product: Node) -> Edge | None:
-    """Return the logarithm of the scale that a product multiplies with noise, before constants."""
+def _log_variance(product: Node) -> Edge | None:
+    """Return the log variance in a product of noise and `exp(0.5 * log_variance)`, or None."""
     edge, exponential = _edges(product)[0], False
     for _ in range(MAX_STEPS):
         node, _ = edge
@@ -123,13 +118,13 @@ def _log_scale(product: Node) -> Edge | None:
     return None
 
 
-def _reached(root: Node, *, but: Node | None = None, layers: bool = True) -> set[Edge]:
+def _reached(root: Node, *, without: Node | None = None, layers: bool = True) -> set[Edge]:
     """Return the values on which a loss depends.
 
     Args:
         root: operation of the loss.
-        but: an operation that is not followed.
-        layers: whether layers are followed.
+        without: an operation whose operands are not followed.
+        layers: whether the operands of layers are followed.
     """
     found: set[Edge] = set()
     waiting, known = [root], {root}
@@ -137,14 +132,15 @@ def _reached(root: Node, *, but: Node | None = None, layers: bool = True) -> set
         for edge in _edges(waiting.pop()):
             found.add(edge)
             node = edge[0]
-            if node is not but and node not in known and (layers or operation(node) != "linear"):
+            is_followed = node is not without and (layers or operation(node) != "linear")
+            if is_followed and node not in known:
                 known.add(node)
                 waiting.append(node)
     return found
 
 
-def _is_by_noise(product: Node, saved: SavedValues) -> bool:
-    """Return whether the constant in a product has one number for each value, like noise."""
+def _multiplies_noise(product: Node, saved: SavedValues) -> bool:
+    """Return whether a product has a constant factor of its shape, as noise has."""
     shape = graph.output_shape(product)
     return any(tuple(constant.shape) == shape for constant in saved.of(product).values())
 
@@ -163,5 +159,5 @@ def _head(root: Node) -> set[Node]:
 
 
 def _edges(node: Node) -> list[Edge]:
-    """Return the operands that need a gradient, each as a node and the number of its output."""
+    """Return the operands that need a gradient."""
     return [(child, number) for child, number in node.next_functions if child is not None]

@@ -1,6 +1,7 @@
-"""Networks that predict noise, as in diffusion models: their noise and data, and the timestep.
+"""Networks that predict noise, as in diffusion models: does their input contain the noise?
 
-The graph of the loss shows which data enter the network.
+The graph of the loss shows which data enter the network. They must contain the noise, and the
+timestep must vary.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 
 from mothtrap.adapters.torch.job import graph
-from mothtrap.adapters.torch.job.graph import LossTerm, operation
+from mothtrap.adapters.torch.job.graph import LossTerm, Node, operation
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.entering_data import entering_data
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.loss_targets import latest_forward
 from mothtrap.core.facts.losses import NoisePrediction
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 Tensor: TypeAlias = torch.Tensor
+Condition: TypeAlias = tuple[int, ...]
+"""Digests of the inputs other than the data, each with one value for all rows of a batch."""
 
 LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
 """Backward passes of a line at which its loss is inspected: small batches need several."""
@@ -35,15 +37,16 @@ REPORT_AT = (12, 30, 80)
 MAX_VALUES = 65536
 """Maximum number of compared values of a batch. Chosen by hand: 0.3 ms."""
 LEAST_WIDTH = 16
-"""Values of a row below which it is no data of a diffusion model: targets of a regression may be
-normal, too."""
+"""Minimum number of values in a row of a diffusion model. Chosen by hand: narrower targets may be
+those of a regression on standardized numbers."""
 DEVIATIONS = 5.0
-"""Standard errors within which numbers are those of standard normal noise. Chosen by hand."""
+"""Number of standard errors within which moments equal those of standard normal noise. Chosen by
+hand."""
 
 
 @dataclass(slots=True)
 class _Moments:
-    """Sums of the powers of values."""
+    """Sums of the first, second, and fourth powers of values."""
 
     count: int = 0
     sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
@@ -55,7 +58,9 @@ class _Moments:
 
     @property
     def are_normal(self) -> bool:
-        """Return whether mean, variance, and kurtosis are those of standard normal values."""
+        """Return whether mean, variance, and kurtosis fit standard normal values."""
+        if not self.count:
+            return False
         first, second, fourth = (total / self.count for total in self.sums)
         error = DEVIATIONS / math.sqrt(self.count)
         return (
@@ -67,23 +72,38 @@ class _Moments:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and what the inspected ones showed.
+    """Backward passes of one line, and the results of their inspections.
 
-    `targets` and `data` are the moments of the compared values; `products` is the sum of the
-    correlations, each times its number of values. `hidden`: some data could not be compared.
-    `conditions` has a digest of the other inputs of each pass; None if their rows differ.
+    Attributes:
+        noise: moments of the targets.
+        data: moments of the compared parts of the input.
+        products: sum over the passes of the correlation times the number of values.
+        hidden: some data could not be compared.
+        firsts: first target of each pass; repeated batches have equal ones.
+        conditions: condition of each pass; None if its rows differ.
     """
 
-    targets: _Moments = field(default_factory=_Moments)
+    noise: _Moments = field(default_factory=_Moments)
     data: _Moments = field(default_factory=_Moments)
     products: float = 0.0
     hidden: bool = False
     firsts: set[float] = field(default_factory=set)
-    conditions: set[tuple[int, ...] | None] = field(default_factory=set)
+    conditions: set[Condition | None] = field(default_factory=set)
+
+    @property
+    def correlation(self) -> float | None:
+        """Mean correlation of noise and input; None if it is unknown, or the data are noise."""
+        is_unknown = self.hidden or self.data.are_normal
+        return None if is_unknown else self.products / self.noise.count
+
+    @property
+    def has_constant_condition(self) -> bool:
+        """Return whether there are other inputs, and all had one value in all passes."""
+        return len(self.conditions) == 1 and self.conditions.isdisjoint({None, ()})
 
 
-class DenoiserObserver:
-    """Compares the noise that a network should predict with the data that it gets.
+class DenoiserObserver(LineObserver[_Line]):
+    """Compares the noise that a network should predict with the data that enter the network.
 
     Args:
         job: the job that trains the network.
@@ -91,22 +111,29 @@ class DenoiserObserver:
     """
 
     def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
-        self._job, self._forwards = job, forwards
-        self._lines = LineLooks(_Line, LOOK_AT)
+        super().__init__(job, _Line, LOOK_AT)
+        self._forwards = forwards
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
-        terms = graph.loss_terms(loss.root.grad_fn)
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
+        terms = graph.loss_terms(root)
         if len(terms) == 1 and terms[0].operation == "elementwise":
             with torch.no_grad():
-                self._look(line, terms[0])
-        if line.backwards in REPORT_AT and line.targets.count and line.targets.are_normal:
-            self._report(line, loss.place)
+                self._compare(line, terms[0])
+        is_new = len(line.firsts) == line.looks  # otherwise batches are repeated
+        if line.backwards in REPORT_AT and line.noise.are_normal and is_new:
+            self._job.recorder.notes.observe(
+                NoisePrediction(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    values=line.noise.count,
+                    correlation=line.correlation,
+                    constant_condition=line.has_constant_condition,
+                    location=place,
+                )
+            )
 
-    def _look(self, line: _Line, term: LossTerm) -> None:
+    def _compare(self, line: _Line, term: LossTerm) -> None:
+        """Compare the target of a loss with each input of the network."""
         target = self._target(term)
         if target is None or target.ndim < 2 or not is_plain(target) or not target.numel():
             return
@@ -114,29 +141,30 @@ class DenoiserObserver:
             return
         noise = _some(target)
         line.looks += 1
-        line.targets.add(noise)
+        line.noise.add(noise)
         line.firsts.add(float(noise.reshape(-1)[0]))
-        if not line.targets.are_normal:
+        if not line.noise.are_normal:
             return
         conditions: list[int | None] = []
-        judged = False
+        has_data = False
         for place, values in enumerate(entering_data(term.node)):
-            if _is_smaller(values, target):
-                conditions += _condition(place, values, len(target))
+            if _is_condition(values, target):
+                conditions += _digests(place, values, len(target))
                 continue
-            compared = _aligned(values, target)
-            line.hidden |= not compared
-            if compared:
-                judged = True
-                line.data.add(_some(compared[0]))
-                every = [_correlation(_some(one), noise) for one in compared]
-                line.products += noise.numel() * max(every, key=abs)
-        line.hidden |= not judged
+            parts = _parts_like(target, values)
+            if not parts:
+                line.hidden = True
+                continue
+            has_data = True
+            line.data.add(_some(parts[0]))
+            correlations = [_correlation(_some(part), noise) for part in parts]
+            line.products += noise.numel() * max(correlations, key=abs)
+        line.hidden |= not has_data
         known = tuple(one for one in conditions if one is not None)
         line.conditions.add(known if len(known) == len(conditions) else None)
 
     def _target(self, term: LossTerm) -> Tensor | None:
-        """Return the target of a loss, also of a hand-written square of a difference."""
+        """Return the target of a loss, also of a handwritten square of a difference."""
         checkpointed = self._forwards.recomputes
         saved = loss_values.target(term, checkpointed=checkpointed)
         if saved is not None or checkpointed or operation(term.node) != "pow":
@@ -148,22 +176,6 @@ class DenoiserObserver:
         if output.device != difference.device:
             return None
         return output + difference if term.target_first else output - difference
-
-    def _report(self, line: _Line, place: str | None) -> None:
-        if len(line.firsts) < line.looks:
-            return  # the same targets come again
-        dummy = line.data.count > 0 and line.data.are_normal
-        constant = len(line.conditions) == 1 and line.conditions.isdisjoint({None, ()})
-        self._job.recorder.notes.observe(
-            NoisePrediction(
-                step=self._job.grouper.step,
-                looks=line.looks,
-                values=line.targets.count,
-                correlation=(None if line.hidden or dummy else line.products / line.targets.count),
-                constant_condition=constant,
-                location=place,
-            )
-        )
 
 
 def _some(values: Tensor) -> Tensor:
@@ -177,8 +189,8 @@ def _correlation(values: Tensor, noise: Tensor) -> float:
     return float(left @ right) / norms if norms > 0 else 0.0
 
 
-def _is_smaller(values: Tensor, target: Tensor) -> bool:
-    """Return whether an input is a condition, with too few values to contain the noise."""
+def _is_condition(values: Tensor, target: Tensor) -> bool:
+    """Return whether an input, such as a timestep, has too few values to contain the noise."""
     if not values.numel() or values.ndim == 0:
         return False
     if not values.is_floating_point():
@@ -188,18 +200,18 @@ def _is_smaller(values: Tensor, target: Tensor) -> bool:
 
 
 def _are_waves(values: Tensor) -> bool:
-    """Return whether rows are sines and cosines of the same angles, as of a timestep."""
+    """Return whether rows are sines and cosines of equal angles, as in a timestep embedding."""
     if values.ndim != 2 or values.shape[1] % 2:
         return False
     squares = values.float().square().sum(1)
     return bool((squares - values.shape[1] / 2).abs().max() < 1e-3 * values.shape[1])
 
 
-def _condition(place: int, values: Tensor, rows: int) -> list[int | None]:
-    """Return a digest of an input with one value for all rows of a batch.
+def _digests(place: int, values: Tensor, rows: int) -> list[int | None]:
+    """Return a list with the digest of a condition that is equal in all rows of a batch.
 
-    It contains None if the rows differ. Empty for tables of positions and other inputs that are not
-    one value, or one row, per example.
+    The list contains None if the rows differ. It is empty for inputs without a value or a row for
+    each example, such as the position numbers 0, 1, 2, ...
     """
     if not values.is_floating_point():
         flat = values.reshape(-1)
@@ -213,11 +225,11 @@ def _condition(place: int, values: Tensor, rows: int) -> list[int | None]:
     return [hash((place, arithmetic.digest(values[:1].contiguous())))]
 
 
-def _aligned(values: Tensor, target: Tensor) -> list[Tensor]:
+def _parts_like(target: Tensor, values: Tensor) -> list[Tensor]:
     """Return the parts of an input that have the shape of the target; empty if there is none.
 
-    Other data may be joined to them along the second axis, if they are not more. Data of another
-    shape may be in another order, such as patches of an image.
+    The noisy data may be the first or the last channels, with at most as many other channels.
+    Inputs of another shape, such as patches of an image, may have another order.
     """
     if values.shape == target.shape:
         return [values]

@@ -1,4 +1,4 @@
-"""The data that enter a network, read from the graph of its loss: its first layers saved them."""
+"""Data that enter a network, read from the values that its first layers saved."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _DATA = {
     "ConvolutionBackward0": (0, "input"),
     "EmbeddingBackward0": (-1, "indices"),
 }
-"""Place of the data among the operands of a layer, and the name under which it saved them. Indices
-are no operand."""
+"""Position of the data among the operands of a layer, and the name under which it saved them.
+Indices are not an operand (-1)."""
 _JOINS = frozenset({"add", "sub", "rsub", "cat"})
-"""Operations by which data without a gradient reach a layer together with other values."""
+"""Operations that combine data without a gradient with other values before a layer."""
 
 
 def entering_data(loss: Node) -> Iterator[torch.Tensor]:
@@ -44,7 +44,7 @@ def entering_data(loss: Node) -> Iterator[torch.Tensor]:
 
 
 def _gets_data(layer: Node, place: int) -> bool:
-    """Return whether the input of a layer contains data, without another layer before it."""
+    """Return whether data enter a layer without passing through another layer."""
     behind = layer.next_functions[place][0] if place >= 0 else None
     if behind is None:
         return True

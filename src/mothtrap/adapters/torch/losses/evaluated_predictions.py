@@ -61,7 +61,7 @@ class EvaluatedPredictions:
 
 
 def _counts(prediction: torch.Tensor, target: torch.Tensor) -> TargetSample | None:
-    """Return the predictions by label; None if there is not one label for each row."""
+    """Return the confusion matrix of a batch; None without exactly one label for each row."""
     rows = min(len(prediction), MAX_ROWS)
     if prediction.ndim != 2 or target.ndim != 1 or not 2 <= prediction.shape[1] <= MAX_CLASSES:
         return None

@@ -1,4 +1,4 @@
-"""Detect calls to a loss with swapped arguments, or with rows of labels that it does not expect."""
+"""Detect loss calls with swapped arguments, or with rows of labels that do not sum to 1."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ FUNCTIONS = frozenset(
 )
 """Functions whose two tensors can be swapped without an exception, but with a different result."""
 LOOKS = 8
-"""Number of reported calls of each kind. Chosen by hand: arguments do not change."""
+"""Maximum number of reported calls with swapped arguments, and of calls whose rows of labels are
+inspected. Chosen by hand: later calls are alike."""
 
 
 class LossArgumentsObserver:
-    """Recognizes swapped arguments and multi-label rows by their graphs and values.
+    """Recognizes swapped arguments and rows with several labels by their graphs and values.
 
     A graph that leads through the target alone is not enough: between two models, either can be
     the target.

@@ -101,14 +101,14 @@ def saved_prediction(term: LossTerm) -> torch.Tensor | None:
 
 
 def confusion(prediction: torch.Tensor, labels: torch.Tensor) -> tuple[int, ...] | None:
-    """Return the counts of labels (rows) by predicted class, row by row.
+    """Return the confusion matrix, row by row: labels (rows) by predicted class.
 
     Args:
         prediction: scores, shape (R, K).
-        labels: class numbers on the host, shape (R,).
+        labels: class numbers on the CPU, shape (R,).
 
     Returns:
-        None for other shapes.
+        The counts; None for inputs of other shapes.
     """
     if prediction.ndim < 2 or labels.is_floating_point():
         return None
@@ -117,7 +117,7 @@ def confusion(prediction: torch.Tensor, labels: torch.Tensor) -> tuple[int, ...]
 
 
 def counted(predicted: torch.Tensor, labels: torch.Tensor, classes: int) -> tuple[int, ...]:
-    """Return the counts of labels (rows) by predicted class, without labels of no class."""
+    """Return the confusion matrix, row by row, without labels that are not a class."""
     kept = (labels >= 0) & (labels < classes)
     places = labels[kept] * classes + predicted[kept]
     return tuple(torch.bincount(places, minlength=classes * classes).tolist())

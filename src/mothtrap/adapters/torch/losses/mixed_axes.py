@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_shape
 from mothtrap.adapters.torch.losses import loss_values
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.core.facts.losses import MixedAxes
 from mothtrap.tracing.describe.mixed_axes import mixes
 from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 _VIEWS = frozenset({"view", "unsafe_view"})
 _SLICES, _PADS = frozenset({"slice", "select", "narrow"}), frozenset({"constant_pad_nd"})
@@ -40,26 +39,20 @@ class _Line(Line):
     latest: _Mixed | None = None
 
 
-class MixedAxesObserver:
+class MixedAxesObserver(LineObserver[_Line]):
     """Finds out from the graph of a loss how views change shapes."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line)
+        super().__init__(job, _Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the views under a loss if due."""
-        line = self._lines.due(loss)
-        root = loss.root.grad_fn
-        if line is None or root is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
         found = _flattened_apart(root) or _mixing_view(root)
         if found is not None:
             line.mixed += 1
             line.latest = found
         if line.is_complete and line.latest is not None:
-            self._report(line, line.latest, loss.place)
+            self._report(line, line.latest, place)
 
     def _report(self, line: _Line, found: _Mixed, place: str | None) -> None:
         view = None

@@ -1,10 +1,11 @@
-"""Losses that train a network through another player's: generators, and policies.
+"""Losses that train one network through another: a generator through its discriminator.
 
-A generator and its discriminator should not ask for the same answer.
+The discriminator learns one label for generated examples, and the generator should make it output
+the opposite label. Generated examples are recognized because the discriminator gets the output of
+another network, with or without its graph. The label of a loss is its target or, without one, the
+sign of the score: 1 if the loss raises the score.
 
-The generated examples are recognized because the discriminator gets the output of another network,
-with or without its graph. The label of a loss is its target or, without one, the sign of the score.
-A policy that is trained through a value network should raise its value.
+A policy may be trained through a value network in the same way. It should raise the value.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 ENOUGH = 8
-"""Steps of a generator that agree with its discriminator, as in `opponents_agree`."""
+"""Number of losses after which a fault is reported, as in `opponents_agree`."""
 MAX_LOOKS = 240
 """Maximum number of inspected backward passes. Chosen by hand: a discriminator may make 20 steps
 for each step of its generator, with two backward passes each."""
 MAX_PLAYERS = 8
 """Maximum number of optimizers."""
-MAX_MADE, COMPARED = 32, 16
+MAX_OUTPUTS, COMPARED = 32, 16
 """Maximum number of remembered outputs of networks, and of the values that identify each."""
 SPREAD, CLOSE = 0.5, 0.25
-"""Range of labels that count as one label, and the difference of equal labels. Chosen by hand:
-labels may be smoothed, or have noise."""
+"""Maximum range of labels that count as one label, and maximum difference of two equal labels.
+Chosen by hand: labels may be smoothed, or have noise."""
 FAKE = 0.5
-"""Label below which a network that ran just before a loss has probably made its examples."""
+"""Labels below this value are for generated examples if another network ran just before."""
 MAX_HEAD = 64
 """Maximum number of operations between an output and the parameters of its layer."""
 _MONOTONE = frozenset(
@@ -54,21 +55,24 @@ _MONOTONE = frozenset(
 """Operations that keep the sign of a score, besides sums and views."""
 
 
-class _Made(NamedTuple):
-    """An output of a network: its address and first values."""
+class _Output(NamedTuple):
+    """Identity of an output of a network: its address, size, and first values."""
 
-    place: int
+    address: int
     size: int
     values: tuple[float, ...]
 
 
 class _Score(NamedTuple):
-    """A term of a loss that asks for a label of all outputs of a network.
+    """Output of a network in a loss that asks for one label for all rows.
 
-    `label` is None for a squared error with several targets.
-    `head` is the identity of a parameter of the last layer, `reached` contains those of all
-    parameters. `generated`: the network got the output of another network, without its graph; or it
-    is the only network in a loss before which another player's network ran.
+    Attributes:
+        label: the label; None for a squared error with several targets.
+        head: identity of a parameter of the last layer, by which the network is recognized.
+        reached: identities of all parameters that the loss trains through the output.
+        generated: the network got the output of another network, without its graph. Or it is the
+            only network in the loss, and another player's network ran just before.
+        place: line of the loss.
     """
 
     label: float | None
@@ -79,12 +83,17 @@ class _Score(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Judge:
-    """A discriminator: the label that it learns for generated examples, and what followed.
+class _Discriminator:
+    """A network through which another player may be trained.
 
-    `label` is None until it is known. `every` contains the labels of all its losses. `errors` is
-    the number of squared errors by which it learned values; `lowered` is the number of losses that
-    lowered its output for another player, and `raised` of those that raised it.
+    Attributes:
+        place: line of the loss that trains it.
+        label: label that it learns for generated examples; None until it is known.
+        every: labels of all its losses.
+        agree: number of losses of another player that ask for `label`, too.
+        unclear: labels contradict each other, so nothing is reported.
+        errors: number of squared errors with several targets, by which a network learns values.
+        lowered, raised: number of losses of another player that lower or raise its output.
     """
 
     place: str | None
@@ -96,10 +105,10 @@ class _Judge:
     lowered: int = 0
     raised: int = 0
 
-    def known_label(self) -> float | None:
+    def label_of_generated(self) -> float | None:
         """Return the label for generated examples; None if unknown.
 
-        A discriminator that learns the same label for all examples also learns it for these.
+        A discriminator that learns only one label also learns it for generated examples.
         """
         if self.label is not None:
             return self.label
@@ -119,27 +128,27 @@ class OpponentObserver:
         self._job, self._forwards = job, forwards
         self._players: dict[int, frozenset[int]] = {}
         self._stepped: set[int] = set()
-        self._made: deque[_Made] = deque(maxlen=MAX_MADE)
+        self._outputs: deque[_Output] = deque(maxlen=MAX_OUTPUTS)
         self._waiting: list[_Score] = []
-        self._judges: dict[int, _Judge] = {}
+        self._discriminators: dict[int, _Discriminator] = {}
         self._looks = 0
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Read the labels of a loss, once two optimizers have made steps."""
+        """Read the labels of a loss, once two optimizers have stepped."""
         if self._stepped:
-            self._resolve()
+            self._assign_losses()
         if len(self._players) < 2 or self._looks >= MAX_LOOKS or loss.recomputes:
             return
         if loss.root.grad_fn is None:
             return
         self._looks += 1
-        made = list(_outputs_of_roots(self._forwards))
-        self._made.extend(one for one, _ in made)
+        outputs = list(_outputs_of_networks(self._forwards))
+        self._outputs.extend(output for output, _ in outputs)
         with torch.no_grad():
             scores = list(self._scores(loss.root.grad_fn, loss.place))
         if len(scores) == 1 and (scores[0].label or 0) < FAKE:
-            after = any(self._is_other(owner, scores[0]) for _, owner in made)
-            scores[0] = scores[0]._replace(generated=scores[0].generated or after)
+            after_other = any(self._is_other(owner, scores[0]) for _, owner in outputs)
+            scores[0] = scores[0]._replace(generated=scores[0].generated or after_other)
         self._waiting += scores
 
     def stepping(self, optimizer: Optimizer) -> None:
@@ -156,23 +165,24 @@ class OpponentObserver:
             if len(outputs) != 1:
                 continue
             output = outputs[0][0]
-            head = _first_parameter(output)
+            head = _nearest_parameter(output)
             reached, complete = graph.leaves_behind(output)
             if head is None or not complete:
                 continue
             given = [one for one in entering_data(output) if one.is_floating_point()]
-            generated = bool(given) and all(self._was_made(one) for one in given)
+            generated = bool(given) and all(self._is_output(one) for one in given)
             yield _Score(label, head, frozenset(map(id, reached)), generated, place)
 
-    def _was_made(self, values: torch.Tensor) -> bool:
-        return values.numel() > 0 and _identity(values) in self._made
+    def _is_output(self, values: torch.Tensor) -> bool:
+        """Return whether a network has recently computed these values."""
+        return values.numel() > 0 and _identity(values) in self._outputs
 
     def _is_other(self, owner: int, score: _Score) -> bool:
-        """Return whether a parameter belongs to another player than the judge of a score."""
+        """Return whether a parameter belongs to another player than the network of a score."""
         return any(owner in own and score.head not in own for own in self._players.values())
 
-    def _resolve(self) -> None:
-        """Process the losses whose gradients one optimizer has used."""
+    def _assign_losses(self) -> None:
+        """Process the latest losses, if exactly one optimizer has used their gradients."""
         waiting, self._waiting = self._waiting, []
         stepped, self._stepped = self._stepped, set()
         own = self._players.get(next(iter(stepped))) if len(stepped) == 1 else None
@@ -181,72 +191,77 @@ class OpponentObserver:
         for score in waiting:
             if score.head in own:
                 generated = score.generated or not score.reached <= own
-                self._judged(score, generated)
+                self._trained_discriminator(score, generated)
             elif not score.reached.isdisjoint(own):
-                self._made_to_pass(score)
+                self._trained_through(score)
 
-    def _judged(self, score: _Score, generated: bool) -> None:
-        """Process a loss of a discriminator."""
-        judge = self._judges.setdefault(score.head, _Judge(score.place))
+    def _trained_discriminator(self, score: _Score, generated: bool) -> None:
+        """Process a loss of a discriminator.
+
+        Args:
+            score: the output and its label.
+            generated: the discriminator got generated examples.
+        """
+        trained = self._discriminators.setdefault(score.head, _Discriminator(score.place))
         if score.label is None:
-            judge.errors += 1
+            trained.errors += 1
             return
-        if len(judge.every) < MAX_LOOKS:
-            judge.every.append(score.label)
+        if len(trained.every) < MAX_LOOKS:
+            trained.every.append(score.label)
         if generated:
-            judge.place = score.place
-            judge.label = score.label if judge.label is None else judge.label
-            judge.unclear = judge.unclear or abs(judge.label - score.label) > CLOSE
+            trained.place = score.place
+            trained.label = score.label if trained.label is None else trained.label
+            trained.unclear = trained.unclear or abs(trained.label - score.label) > CLOSE
 
-    def _made_to_pass(self, score: _Score) -> None:
-        """Process a loss that trains a generator through its discriminator."""
-        judge = self._judges.get(score.head)
-        if judge is None or score.label is None:
+    def _trained_through(self, score: _Score) -> None:
+        """Process a loss that trains another network through a discriminator or value network."""
+        network = self._discriminators.get(score.head)
+        if network is None or score.label is None:
             return
-        if judge.errors >= ENOUGH and not judge.every:
-            self._valued(judge, score)
+        if network.errors >= ENOUGH and not network.every:
+            self._trained_policy(network, score)
             return
-        label = judge.known_label()
-        if judge.unclear or label is None:
+        label = network.label_of_generated()
+        if network.unclear or label is None:
             return
-        judge.unclear = abs(label - score.label) > CLOSE
-        judge.agree += 1
-        if judge.unclear or judge.agree != ENOUGH:
+        network.unclear = abs(label - score.label) > CLOSE
+        network.agree += 1
+        if network.unclear or network.agree != ENOUGH:
             return
         self._looks = MAX_LOOKS
         self._job.recorder.notes.observe(
             AgreeingLosses(
                 step=self._job.grouper.step,
                 label=round(score.label),
-                looks=judge.agree,
+                looks=network.agree,
                 location=score.place,
-                other=judge.place,
+                other=network.place,
             )
         )
 
-    def _valued(self, judge: _Judge, score: _Score) -> None:
+    def _trained_policy(self, values: _Discriminator, score: _Score) -> None:
         """Process a loss that trains a policy through the values that a network predicts."""
-        judge.raised += score.label == 1
-        judge.lowered += score.label == 0
-        if judge.raised or judge.lowered != ENOUGH:
+        values.raised += score.label == 1
+        values.lowered += score.label == 0
+        if values.raised or values.lowered != ENOUGH:
             return
         self._looks = MAX_LOOKS
         if maximizes_rewards(running_files(), mentions.loaded_files()):
             self._job.recorder.notes.observe(
                 PolicyLoss(
                     step=self._job.grouper.step,
-                    looks=judge.lowered,
-                    added=judge.lowered,
+                    looks=values.lowered,
+                    added=values.lowered,
                     by_value=True,
                     location=score.place,
                 )
             )
 
 
-def _outputs_of_roots(forwards: ForwardsSeen) -> Iterator[tuple[_Made, int]]:
+def _outputs_of_networks(forwards: ForwardsSeen) -> Iterator[tuple[_Output, int]]:
     """Yield the outputs of the latest forward passes of whole networks.
 
-    Each comes with the identity of a parameter of its network, or 0.
+    Each comes with the identity of the first parameter of its network.
     """
     latest = None
     for owner, tensor in forwards.retained:
@@ -259,9 +274,9 @@ def _outputs_of_roots(forwards: ForwardsSeen) -> Iterator[tuple[_Made, int]]:
         yield latest
 
 
-def _identity(tensor: torch.Tensor) -> _Made:
+def _identity(tensor: torch.Tensor) -> _Output:
     first = tensor.detach().reshape(-1)[:COMPARED].tolist()
-    return _Made(tensor.data_ptr(), tensor.numel(), tuple(first))
+    return _Output(tensor.data_ptr(), tensor.numel(), tuple(first))
 
 
 def _labels(root: Node, *, checkpointed: bool) -> Iterator[tuple[Node, float | None]]:
@@ -281,24 +296,25 @@ def _labels(root: Node, *, checkpointed: bool) -> Iterator[tuple[Node, float | N
 
 
 def _label(term: LossTerm, *, checkpointed: bool) -> float | None:
-    """Return the target of a loss if it is the same for all outputs."""
+    """Return the target of a loss if all rows have the same target, otherwise None."""
     if term.operation in ("nll", "cross_entropy") and term.classes == 2:
         counts = loss_values.label_counts(term)
         return float(counts[1] > 0) if counts is not None and 0 in counts else None
-    if not term.operation.startswith(("binary", "elementwise")):
+    is_binary = term.operation.startswith("binary")
+    if not is_binary and not term.operation.startswith("elementwise"):
         return None
     target = loss_values.target(term, checkpointed=checkpointed)
     if target is None or not target.numel() or not is_plain(target):
         return None
     least, greatest = float(target.min()), float(target.max())
-    if greatest - least > (SPREAD if term.operation.startswith("binary") else 0):
-        return None  # squared errors of several targets are those of values
+    if greatest - least > (SPREAD if is_binary else 0):
+        return None
     label = (least + greatest) / 2
-    return 1 - label if term.negated and term.operation.startswith("binary") else label
+    return 1 - label if term.negated and is_binary else label
 
 
 def _scored(root: Node) -> Iterator[tuple[Node, bool | None]]:
-    """Yield the outputs of layers near a root, and whether each is subtracted."""
+    """Yield the outputs of layers near a root, and whether each is subtracted; None if unknown."""
     waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
     seen = {root}
     while waiting and len(seen) <= graph.MAX_HEAD_NODES:
@@ -317,7 +333,7 @@ def _scored(root: Node) -> Iterator[tuple[Node, bool | None]]:
                 waiting.append((child, sign))
 
 
-def _first_parameter(output: Node) -> int | None:
+def _nearest_parameter(output: Node) -> int | None:
     """Return the identity of the parameter that is nearest to an output."""
     waiting, seen = deque([output]), 0
     while waiting and seen < MAX_HEAD:

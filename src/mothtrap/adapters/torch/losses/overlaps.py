@@ -11,13 +11,12 @@ import torch
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
 from mothtrap.core.facts.losses import OverlapAdded
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 MAX_DEPTH = 8
 """Maximum number of sums, factors, and constants between a quotient and its product. Chosen by
@@ -32,20 +31,15 @@ class _Line(Line):
     added: int = 0
 
 
-class OverlapObserver:
+class OverlapObserver(LineObserver[_Line]):
     """Detects a loss that adds the overlap instead of subtracting it."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line)
+        super().__init__(job, _Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        signs = set(_signs(loss.root.grad_fn))
+        signs = set(_signs(root))
         line.added += signs == {False}
         if line.is_complete and line.added:
             self._job.recorder.notes.observe(
@@ -53,7 +47,7 @@ class OverlapObserver:
                     step=self._job.grouper.step,
                     looks=line.looks,
                     added=line.added,
-                    location=loss.place,
+                    location=place,
                 )
             )
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.core.facts.losses import OneSidedPairs
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 MAX_SIGNS = 4
 """Maximum number of views and sign changes between a sigmoid and its product. Chosen by hand."""
@@ -30,20 +29,15 @@ class _Line(Line):
     apart: int = 0
 
 
-class PairScoreObserver:
+class PairScoreObserver(LineObserver[_Line]):
     """Detects a loss that pulls all pairs together, or pushes all of them apart."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line)
+        super().__init__(job, _Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        signs = list(_signs(loss.root.grad_fn))
+        signs = list(_signs(root))
         line.together += len(signs) > 1 and set(signs) == {True}
         line.apart += len(signs) > 1 and set(signs) == {False}
         if line.is_complete and line.looks in (line.together, line.apart):
@@ -53,7 +47,7 @@ class PairScoreObserver:
                     looks=line.looks,
                     terms=len(signs),
                     together=bool(line.together),
-                    location=loss.place,
+                    location=place,
                 )
             )
 

@@ -13,7 +13,7 @@ import torch
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 from mothtrap.adapters.torch.job.readable import is_plain
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
 from mothtrap.adapters.torch.losses.trained_targets import (
     BEFORE_LOG_PROBS,
@@ -43,8 +43,8 @@ LOWEST = -80.0
 MAX_SAMPLES = 4096
 """Maximum number of action samples that are stored until a step ends."""
 LEAST_WEIGHTS = 8
-"""Weights of a loss that must be equal before rewards make no difference. Chosen by hand: each
-episode may have one return for all its actions."""
+"""Minimum number of weights that must be equal to count as constant. Chosen by hand: in a short
+episode, all actions may have the same return."""
 DRAWS = 8
 """Draws since the last step whose entropy is read. Chosen by hand: 0.3 ms per step."""
 
@@ -143,7 +143,7 @@ class EntropyObserver:
 class _Line(Line):
     """Backward passes of one line, and the results of their inspections.
 
-    `weights` contains the one weight of all log probabilities of a pass; None if there are several.
+    `weights` contains the weight of the log probabilities in each pass; None if they differ.
     """
 
     zero: int = 0
@@ -152,7 +152,7 @@ class _Line(Line):
     weights: set[float | None] = field(default_factory=set)
 
 
-class PolicyObserver:
+class PolicyObserver(LineObserver[_Line]):
     """Determines the weights of log probabilities from the graph of a loss.
 
     Args:
@@ -161,28 +161,27 @@ class PolicyObserver:
     """
 
     def __init__(self, job: Job, sampled: SampledActions) -> None:
-        self._job, self._sampled = job, sampled
-        self._lines = LineLooks(_Line, LOOK_AT)
+        super().__init__(job, _Line, LOOK_AT)
+        self._sampled = sampled
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the terms of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
-        saved, weights, unweighted, signs = SavedValues(), [], [], set()
-        same: set[float | None] = set()
-        for found in _log_probs(loss.root.grad_fn, saved):
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
+        saved = SavedValues()
+        are_zero: list[bool] = []
+        are_own: list[bool] = []
+        signs: set[bool | None] = set()
+        weights: set[float | None] = set()
+        for found in _log_probs(root, saved):
             if found.product is None:
-                unweighted.append(self._is_own(saved, found.node))
+                are_own.append(self._is_own(saved, found.node))
             else:
-                weights.append(_is_zero(saved, found.product, found.weight))
-                same.add(_only_weight(saved, found.product, found.weight))
+                are_zero.append(_is_zero(saved, found.product, found.weight))
+                weights.add(_only_weight(saved, found.product, found.weight))
                 signs.add(found.negated)
-        if weights or any(unweighted):
+        if are_zero or any(are_own):
             line.looks += 1
-            line.weights |= same
-            line.zero += bool(weights) and all(weights)
-            line.unweighted += bool(unweighted) and all(unweighted) and not weights
+            line.weights |= weights
+            line.zero += bool(are_zero) and all(are_zero)
+            line.unweighted += bool(are_own) and all(are_own) and not are_zero
             line.added += signs == {False} and maximizes_rewards(
                 running_files(), mentions.loaded_files()
             )
@@ -194,8 +193,8 @@ class PolicyObserver:
                     zero=line.zero,
                     unweighted=line.unweighted,
                     added=line.added,
-                    constant=_constant(line),
-                    location=loss.place,
+                    constant=_constant_weight(line),
+                    location=place,
                 )
             )
 
@@ -294,7 +293,7 @@ def _weighted(node: Node) -> tuple[Node, str] | None:
 
 
 def _only_weight(saved: SavedValues, product: Node, name: str) -> float | None:
-    """Return the weight of several log probabilities if it is the same for all."""
+    """Return the weight of the log probabilities if all have this weight, otherwise None."""
     weight = saved.of(product).get(name)
     if weight is None or weight.numel() < LEAST_WEIGHTS:
         return None
@@ -302,8 +301,8 @@ def _only_weight(saved: SavedValues, product: Node, name: str) -> float | None:
     return least if least == greatest else None
 
 
-def _constant(line: _Line) -> float | None:
-    """Return the weight of all log probabilities in all passes, if an environment gives rewards."""
+def _constant_weight(line: _Line) -> float | None:
+    """Return the weight if it is the same in all passes, although an environment gives rewards."""
     if len(line.weights) != 1 or line.unweighted:
         return None
     [weight] = line.weights
