@@ -49,6 +49,7 @@ from mothtrap.core.facts.layers import (
     RouterLoad,
     SequenceAxes,
     UnitInputs,
+    UnmaskedPadding,
 )
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
@@ -97,6 +98,7 @@ from mothtrap.core.facts.replicas import (
     BatchRows,
     BufferDigests,
     DropoutState,
+    OrderRepeated,
     ReplicaBatch,
     ReplicaDigests,
     UnwrappedDigests,
@@ -172,7 +174,7 @@ IN_FULL_STEPS: Final = (
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AliasedCopy, FreezeWithoutEffect, ImageChannels, PositionAxis),
     *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
-    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
+    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes, UnmaskedPadding),
     *(
         BatchesLoaded,
         IndicesShared,
@@ -185,7 +187,7 @@ IN_FULL_STEPS: Final = (
         TargetOrder,
     ),
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed, BatchRows, UnwrappedDigests),
-    *(BufferDigests, WorkerSettings, DropoutState),
+    *(BufferDigests, WorkerSettings, DropoutState, OrderRepeated),
 )
 
 SHARED: Final = "several threads train the same parameters"
