@@ -61,6 +61,7 @@ PLANTED = (
     exactly("evaluation_unchanged", "LOS413", 10, severity="warning"),
     exactly("loss_unchanged", "LOS414", 0),
     exactly("mask_of_ones", "STR722", 0),
+    exactly("padding_labeled", "DAT536", 0, severity="warning"),
     exactly("padding_attended", "STR732", 0, severity="warning"),
     exactly("wrong_groups", "TRE920", 0, severity="warning"),
     exactly("batch_as_sequence", "STR723", 0, layer="rnn", severity="warning"),

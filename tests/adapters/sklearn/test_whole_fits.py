@@ -138,6 +138,18 @@ def test_a_transformer_that_is_fitted_before_the_split(supervised: bool) -> None
     assert of(process, TransformRefitted) == []
 
 
+def test_a_scaler_that_is_fitted_before_the_split_and_thrown_away() -> None:
+    def train() -> None:
+        rows = StandardScaler().fit_transform(X)
+        rows_train, rows_test, labels_train, labels_test = train_test_split(rows, Y, test_size=0.25)
+        SVC().fit(rows_train, labels_train).score(rows_test, labels_test)
+
+    process, _ = watched(ADAPTER, train)
+    [one] = of(process, TransformRefitted)
+    assert isinstance(one, TransformRefitted)
+    assert one.whole
+
+
 def test_a_pipeline_is_one_fit() -> None:
     def train() -> None:
         model = make_pipeline(StandardScaler(), SVC()).fit(XT, YT)

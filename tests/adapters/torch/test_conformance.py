@@ -74,6 +74,7 @@ class TestTorch(AdapterTests):
         "SamplesNamed": "tests/adapters/torch/data/test_provenance.py",
         "ReplicaDigests": "tests/adapters/torch/job/test_distributed.py",
         "ReplicaBatch": "tests/adapters/torch/job/test_distributed.py",
+        "PaddingLabeled": "tests/adapters/torch/layers/test_padding_masks.py",
         "UnmaskedPadding": "tests/adapters/torch/layers/test_padding_masks.py",
         "OrderRepeated": "tests/adapters/torch/data/test_sampler_orders.py",
         "BatchRows": "tests/adapters/torch/job/test_worker_states.py",

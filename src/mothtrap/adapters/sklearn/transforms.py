@@ -26,6 +26,7 @@ class Transform:
     clock: int
     name: str
     rows: int
+    columns: int
     location: str
     made: weakref.ref[Any]
 
@@ -36,13 +37,14 @@ class Transforms:
     def __init__(self) -> None:
         self._fits: list[Transform] = []
 
-    def add(self, clock: int, estimator: Any, rows: int, location: str) -> None:
-        """Record that a transformer is fitted to `rows` rows."""
+    def add(self, clock: int, estimator: Any, shape: tuple[int, int], location: str) -> None:
+        """Record that a transformer is fitted to a table of this shape."""
         self._fits.append(
             Transform(
                 clock=clock,
                 name=type(estimator).__name__,
-                rows=rows,
+                rows=shape[0],
+                columns=shape[1],
                 location=location,
                 made=weakref.ref(estimator),
             )
@@ -100,9 +102,14 @@ class Transforms:
 
 
 def _gives(one: Transform, columns: int) -> bool:
-    """Return whether a transformer still exists and returns as many columns."""
+    """Return whether a transformer returns as many columns.
+
+    Of a transformer that no longer exists, this is known only if it scales columns.
+    """
     estimator = one.made()
-    if estimator is None or not type(estimator).__module__.startswith("sklearn."):
+    if estimator is None:
+        return one.name.endswith(SCALER) and one.columns == columns
+    if not type(estimator).__module__.startswith("sklearn."):
         return False
     try:
         return len(estimator.get_feature_names_out()) == columns

@@ -235,7 +235,7 @@ class WholeFits:
         if _is_asked_for(estimator, frame):
             self._clock += 1
             place = frames.user_location() or ""
-            self._transforms.add(self._clock, estimator, x.shape[0], place)
+            self._transforms.add(self._clock, estimator, tuple(x.shape), place)
 
     def _gets_rows(self, _: Any, __: Any, frame: FrameType) -> None:
         """Compare the rows that a script passes to a fitted estimator with its training rows."""

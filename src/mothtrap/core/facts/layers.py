@@ -222,6 +222,20 @@ class UnmaskedPadding(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class PaddingLabeled(Fact, frozen=True, kw_only=True, tag=True):
+    """A model that computes its own loss received labels for padding.
+
+    Of the `labeled` positions whose label counts in the loss, `padded` are masked as padding.
+    `module` is its path, `module_type` its class, and `location` the line that calls it.
+    """
+
+    module: str
+    module_type: str
+    padded: int
+    labeled: int
+    location: str | None = None
+
+
 class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
     """A mask of floating-point zeros and ones of the given `shape` is added to attention scores.
 

@@ -9,8 +9,8 @@ import torch
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.adapters.torch.layers.padding_masks import Padding, unmasked
-from mothtrap.core.facts.layers import UnmaskedPadding
+from mothtrap.adapters.torch.layers.padding_masks import Padding, labeled, unmasked
+from mothtrap.core.facts.layers import PaddingLabeled, UnmaskedPadding
 
 PAD = 9
 
@@ -77,6 +77,33 @@ def test_nothing_is_reported(case: str) -> None:
     elif case == "unknown":
         model.config.pad_token_id = None
     assert unmasked(model, (ids,), more) is None
+
+
+def test_labels_of_padding_are_counted() -> None:
+    class Tagger(Encoder):
+        def forward(
+            self,
+            input_ids: torch.Tensor,
+            attention_mask: torch.Tensor | None = None,
+            labels: torch.Tensor | None = None,
+        ) -> torch.Tensor:
+            return self.embed(input_ids).mean()
+
+    ids = tokens()
+    mask = (ids != PAD).long()
+    model = Tagger()
+    assert labeled(model, (ids, mask), {"labels": ids}) == (3, 24)
+    assert labeled(model, (ids, mask, ids.masked_fill(mask == 0, -100)), {}) is None
+    assert labeled(model, (ids, mask, ids[:, 0]), {}) is None
+    optimizer = sgd(model)
+    with watched() as seen:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(ids, attention_mask=mask, labels=ids).backward()
+            optimizer.step()
+    first, *_ = seen.observed(PaddingLabeled)
+    assert (first.module_type, first.padded, first.labeled) == ("Tagger", 3, 24)
+    assert not seen.observed(UnmaskedPadding)
 
 
 def test_a_part_of_a_model_that_gets_no_mask_is_named() -> None:

@@ -45,6 +45,7 @@ from mothtrap.core.facts.layers import (
     InitialWeights,
     MaskOfOnes,
     OutputSpread,
+    PaddingLabeled,
     PositionAxis,
     RouterLoad,
     SequenceAxes,
@@ -175,6 +176,7 @@ IN_FULL_STEPS: Final = (
     *(AliasedCopy, FreezeWithoutEffect, ImageChannels, PositionAxis),
     *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes, UnmaskedPadding),
+    PaddingLabeled,
     *(
         BatchesLoaded,
         IndicesShared,

@@ -35,6 +35,7 @@ from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
 from mothtrap.core.facts.layers import (
     ImageChannels,
     MaskOfOnes,
+    PaddingLabeled,
     PositionAxis,
     SequenceAxes,
     UnmaskedPadding,
@@ -55,7 +56,7 @@ MAX_LAYERS, MAX_DATA, MAX_UNITS, MAX_OUTPUTS = 256, 4, 8, 4
 a root that are inspected in one forward. Chosen by hand to bound the cost.
 """
 MAX_PADDED = 8
-"""Maximum number of steps for which padding without a mask is reported."""
+"""Maximum number of steps for which padding is reported."""
 
 _SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
 """Modules whose argument `batch_first` determines which axis is the sequence."""
@@ -156,9 +157,23 @@ class ForwardLooks:
     def _look_at_padding(
         self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Report padding without a mask, once per step: parts of the model get it, too."""
+        """Report padding with labels or without a mask, once per step: parts get it, too."""
         facts = self._facts
         if facts is None or facts.step in self._padded or len(self._padded) >= MAX_PADDED:
+            return
+        labels = padding_masks.labeled(module, args, kwargs)
+        if labels is not None:
+            self._padded.add(facts.step)
+            self._job.recorder.notes.observe(
+                PaddingLabeled(
+                    step=facts.step,
+                    module=self._job.book.module_name(module),
+                    module_type=type(module).__name__,
+                    padded=labels[0],
+                    labeled=labels[1],
+                    location=frames.user_location(),
+                )
+            )
             return
         found = padding_masks.unmasked(module, args, kwargs)
         if found is None:

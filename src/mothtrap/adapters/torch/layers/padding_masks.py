@@ -18,6 +18,8 @@ from mothtrap.adapters.torch.job.readable import is_plain
 
 IDS, MASK = "input_ids", "attention_mask"
 """Arguments of the models of Hugging Face, and of models written like them."""
+LABELS, IGNORED = "labels", -100
+"""The argument with the labels of the tokens, and the label that does not count."""
 MAX_ELEMENTS = 1 << 20
 
 
@@ -69,6 +71,26 @@ def unmasked(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) 
         rows=len(ids_RT),
         masked=mask_RT is not None,
     )
+
+
+def labeled(
+    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[int, int] | None:
+    """Return the number of masked tokens with a label that counts, and of all such labels.
+
+    None if no token of padding has such a label.
+    """
+    kind: type = type(module)
+    given = {**dict(zip(argument_names(kind), args, strict=False)), **kwargs}
+    label_RT: Any = given.get(LABELS)
+    mask_RT: Any = given.get(MASK)
+    if not (_is_readable(label_RT) and _is_readable(mask_RT)):
+        return None
+    if label_RT.shape != mask_RT.shape or label_RT.is_floating_point():
+        return None
+    counts_RT = label_RT != IGNORED
+    padded, every = torch.stack([(counts_RT & (mask_RT == 0)).sum(), counts_RT.sum()]).tolist()
+    return (padded, every) if padded else None
 
 
 def _run(is_padding_RT: torch.Tensor) -> torch.Tensor:
