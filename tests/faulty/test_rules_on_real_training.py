@@ -97,7 +97,8 @@ def test_every_rule_has_a_faulty_program() -> None:
     alone -= {"waits_for_data", "slowing_down"}  # fire on an idle machine only; see tests/rules
     # Reads the source, which a program shares with its twin; see tests/adapters/torch/losses.
     alone -= {"episode_ends_ignored"}
-    # Of trainers and scikit-learn; see tests/adapters/lightning, transformers, and sklearn.
+    # Of trainers and scikit-learn; see tests/adapters/accelerate, lightning, transformers, sklearn.
+    alone -= {"accumulation_without_effect"}
     alone -= {"loss_not_returned", "optimizer_never_steps", "training_cut_short"}
     alone -= {"preprocessing_refitted"}
     # These need two attempts; see test_saved_weights.py.

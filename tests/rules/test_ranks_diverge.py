@@ -156,3 +156,28 @@ def test_a_loss_that_jumped_before_the_ranks_differed_is_no_effect() -> None:
     jump = LossSpike().finding(window(steps=12), message="", step=1, workers=(0, 1))
     assert cause.step > jump.step
     assert len(diagnose([jump, cause], explains()).stories) == 2
+
+
+def started_apart(rank: int, *, gradients: str = "") -> Window:
+    seen = [
+        UnwrappedDigests(
+            step=step,
+            digests={"fc1": f"{step} of {rank}", "fc2": f"{step}"},
+            initial={"fc1": f"of {rank}", "fc2": "same"} if step == 0 else {},
+            gradients=f"{step}{gradients}",
+        )
+        for step in (0, 1, 3)
+    ]
+    return window(started(2), *seen, worker=rank, steps=20)
+
+
+def test_equal_gradients_of_different_weights_are_reported() -> None:
+    [found] = ranks_diverge().check(joined(started_apart(0), started_apart(1)))
+    assert (found.severity, found.layers, found.workers) == (Severity.WARNING, ("fc1",), (1,))
+    assert "started from different weights" in found.message
+    assert "same initial weights" in found.fixes[0]
+
+
+def test_quiet_on_different_weights_with_different_gradients() -> None:
+    both = joined(started_apart(0, gradients="a"), started_apart(1, gradients="b"))
+    assert ranks_diverge().check(both) == []

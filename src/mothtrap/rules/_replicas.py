@@ -121,6 +121,36 @@ def digests_averaged_by_hand(window: Window) -> dict[int, Digests]:
     }
 
 
+def digests_started_apart(window: Window) -> dict[int, Digests]:
+    """Return digests of parameters that get equal gradients on all ranks, but started different.
+
+    The script averages gradients itself, and the gradients of at least two recorded steps are equal
+    on all ranks. Only the modules whose parameters differed before the first step are returned.
+    """
+    told = {p.worker: list(p.seen(UnwrappedDigests)) for p in (window, *window.peers)}
+    if len(told) < 2 or not all(told.values()):
+        return {}
+    by_step = {worker: {seen.step: seen for seen in own} for worker, own in told.items()}
+    steps = sorted(set.intersection(*(set(own) for own in by_step.values())))
+    gradients = [{own[step].gradients for own in by_step.values()} for step in steps]
+    if len(steps) < 2 or any(len(seen) > 1 or "" in seen for seen in gradients):
+        return {}
+    if len({next(iter(seen)) for seen in gradients}) < 2:
+        return {}
+    initial = [own[0].initial for own in told.values()]
+    apart = {n for n in initial[0] if len({own.get(n) for own in initial}) > 1}
+    return (
+        {
+            worker: {
+                step: {n: d for n, d in own[step].digests.items() if n in apart} for step in steps
+            }
+            for worker, own in by_step.items()
+        }
+        if apart
+        else {}
+    )
+
+
 def trains_one_model(window: Window) -> bool:
     """Return whether the ranks average the gradients of one model, in a wrapper or by hand."""
     wrapped = digests_of(window)

@@ -58,7 +58,8 @@ def eval_table_differs(window: Window) -> list[Found]:
         than 3 training standard deviations away from the mean training label.
 
     Stays quiet:
-        For row numbers, for tables with fewer than 100 rows, and for smaller drift.
+        For row numbers, for tables with fewer than 100 rows, and for smaller drift. For the labels
+        of models that rank rows.
 
     What to do:
         - Preprocess both tables with the same function, fitted on the training rows: `Pipeline`,
@@ -79,7 +80,8 @@ def eval_table_differs(window: Window) -> list[Found]:
         if not one.held_out:
             raise NotApplicable("no evals were passed")
         for site in one.held_out:
-            labels = _labels(one.tables.get(""), one.tables.get(site))
+            ranks = one.began.task == "ranking"  # clicks may be compared with relevance
+            labels = "" if ranks else _labels(one.tables.get(""), one.tables.get(site))
             if labels:
                 evidence: dict[str, EvidenceValue] = {"site": site, "fit": one.began.fit}
                 words = f"the labels of {site} {labels}"

@@ -16,6 +16,7 @@ from mothtrap.rules._replicas import (
     differences,
     digests_averaged_by_hand,
     digests_of,
+    digests_started_apart,
     named,
     world_size,
 )
@@ -39,7 +40,8 @@ def ranks_diverge(window: Window) -> Found | None:
         `DistributedDataParallel`, or with a `Replicate` placement) differs between the ranks that
         recorded one. Without a wrapper, parameters count as replicated if they were equal on all
         ranks before the first step, and some module changed and stayed equal in the first two
-        recorded steps: the script then averages gradients itself.
+        recorded steps: the script then averages gradients itself. Also parameters without a wrapper
+        that get equal gradients on all ranks, but had different values before the first step.
 
     Why it matters:
         The ranks train different models. The saved checkpoint contains the model of only one rank,
@@ -61,6 +63,8 @@ def ranks_diverge(window: Window) -> Found | None:
         - Step the optimizer on every rank in every step, even if a batch is empty.
         - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
         - Without a wrapper: average the gradient of every parameter, in every step.
+        - Without a wrapper: give all ranks the same initial weights. Seed them equally, or
+          broadcast the parameters of rank 0 first: `dist.broadcast(parameter.data, src=0)`.
 
     Example:
         model = DistributedDataParallel(net)
@@ -73,6 +77,9 @@ def ranks_diverge(window: Window) -> Found | None:
     if not window.peers and world_size(window) < 2:
         raise NotApplicable("the job has one rank")
     wrapped, by_hand = digests_of(window), digests_averaged_by_hand(window)
+    apart = differences(digests_started_apart(window))
+    if apart.steps and not wrapped:
+        return _started_apart(window, apart)
     if window.peers and not (wrapped or by_hand) and window.total_steps > 1:
         raise NotApplicable("no recorded parameter has to be equal on all ranks")
     if len(wrapped) < 2 and not by_hand:
@@ -87,6 +94,23 @@ def ranks_diverge(window: Window) -> Found | None:
         if one.steps:
             return _found(window, severity, one)
     return None
+
+
+def _started_apart(window: Window, found: Difference) -> Found:
+    return Found(
+        severity=Severity.WARNING,
+        step=found.steps[0],
+        last_step=found.steps[-1],
+        count=len(found.steps),
+        layers=found.layers,
+        workers=found.odd,
+        message=(
+            f"all ranks get the same gradients, but they started from different weights: the "
+            f"parameters of {layer_in_words(found.layers[0])} on {named(window, *found.odd)} differ"
+        ),
+        evidence={"modules": len(found.layers), "modules_compared": found.compared},
+        fixes=(5, 1),
+    )
 
 
 def _found(window: Window, severity: Severity, found: Difference) -> Found:

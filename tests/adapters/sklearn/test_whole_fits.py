@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     RandomForestClassifier,
 )
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import KFold, cross_val_score, train_test_split
@@ -115,6 +116,38 @@ def test_a_scaler_that_is_fitted_twice() -> None:
     assert (refitted.train_rows, refitted.eval_rows) == (250, 150)
     process, _ = watched(ADAPTER, lambda: train(again=False))
     assert of(process, TransformRefitted) == []
+
+
+@pytest.mark.parametrize("supervised", [False, True])
+def test_a_transformer_that_is_fitted_before_the_split(supervised: bool) -> None:
+    def train(*, first: bool) -> None:
+        made = SelectKBest(k=2) if supervised else StandardScaler()
+        rows = made.fit_transform(X, Y) if first else X
+        rows_train, rows_test, labels_train, labels_test = train_test_split(rows, Y, test_size=0.25)
+        if not first:
+            rows_train = made.fit_transform(rows_train, labels_train)
+            rows_test = made.transform(rows_test)
+        SVC().fit(rows_train, labels_train).score(rows_test, labels_test)
+
+    process, _ = watched(ADAPTER, lambda: train(first=True))
+    [one] = of(process, TransformRefitted)
+    assert isinstance(one, TransformRefitted)
+    assert (one.whole, one.supervised) == (True, supervised)
+    assert one.train_rows + one.eval_rows == len(X)
+    process, _ = watched(ADAPTER, lambda: train(first=False))
+    assert of(process, TransformRefitted) == []
+
+
+def test_a_scaler_that_is_fitted_before_the_split_and_thrown_away() -> None:
+    def train() -> None:
+        rows = StandardScaler().fit_transform(X)
+        rows_train, rows_test, labels_train, labels_test = train_test_split(rows, Y, test_size=0.25)
+        SVC().fit(rows_train, labels_train).score(rows_test, labels_test)
+
+    process, _ = watched(ADAPTER, train)
+    [one] = of(process, TransformRefitted)
+    assert isinstance(one, TransformRefitted)
+    assert one.whole
 
 
 def test_a_pipeline_is_one_fit() -> None:

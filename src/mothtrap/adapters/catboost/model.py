@@ -76,6 +76,7 @@ class CatModel:
             weighted=not _is_one(weight_R),
             weights=lambda: weight_R,
             categorical=frozenset(pool.get_cat_feature_indices()),
+            groups=lambda: _group_sizes(pool),
         )
 
     def settings(self, _: Latest) -> Settings:
@@ -176,6 +177,16 @@ def _weights(pool: catboost.Pool, label: Any, of_classes: Any) -> npt.NDArray[np
     number_R = np.unique(np.asarray(label), return_inverse=True)[1].reshape(-1)
     fits = len(weight_R) == len(number_R) and number_R.max(initial=0) < len(of_classes)
     return weight_R * np.asarray(of_classes, np.float64)[number_R] if fits else weight_R
+
+
+def _group_sizes(pool: catboost.Pool) -> npt.NDArray[np.int64] | None:
+    """Return the sizes of the groups, whose rows are consecutive."""
+    found = pool.get_group_id_hash()
+    if found is None or np.ndim(found) != 1 or not len(found):
+        return None
+    id_R = np.asarray(found)
+    first_G = np.flatnonzero(np.concatenate([[True], id_R[1:] != id_R[:-1]]))
+    return np.diff(np.append(first_G, len(id_R)))
 
 
 def _is_one(weights: Any) -> bool:

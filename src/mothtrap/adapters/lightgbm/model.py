@@ -167,6 +167,7 @@ def _table(data: lightgbm.Dataset) -> Table:
         weighted=data.get_weight() is not None,
         weights=data.get_weight,
         categorical=_categorical(data, names),
+        groups=data.get_group,
     )
 
 

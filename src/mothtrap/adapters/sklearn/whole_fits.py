@@ -9,7 +9,6 @@ Shape suffixes: R = rows.
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
 from collections import Counter
@@ -24,10 +23,11 @@ from sklearn.utils import _param_validation, validation
 
 from mothtrap.adapters.sklearn import boosted_fits, fits, whole_tables
 from mothtrap.adapters.sklearn.fits import Fit
+from mothtrap.adapters.sklearn.transforms import Transforms
 from mothtrap.core.adapters import Job
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.estimators import EstimatorFitted, TransformRefitted
+from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.pipelines import ShuffledApart
 from mothtrap.tracing.boosting.samples import Sample, sample_of
 from mothtrap.tracing.describe import predictions, row_order
@@ -39,8 +39,6 @@ FOLDS: Final = "_fit_and_score"
 """Function of the library that fits and scores one fold."""
 CROSS_VALIDATES: Final = "cross_validate"
 """Function of the library that makes the folds, also for `cross_val_score`."""
-SCALER: Final = "Scaler"
-"""End of the names of transformers that scale columns."""
 MAX_FITS: Final = 16
 """Maximum number of fits of one line that are described; searches and loops run thousands."""
 MAX_EVALUATIONS: Final = 64
@@ -114,7 +112,7 @@ class WholeFits:
         self._made: Counter[str] = Counter()
         self._seen: set[tuple[int, str, int]] = set()
         self._latest: Predicted | None = None
-        self._transforms: list[tuple[int, str, int, str]] = []
+        self._transforms = Transforms()
         self._clock = 0
         self._has_split = False
         self._trained: dict[int, list[Fact]] = {}
@@ -230,15 +228,14 @@ class WholeFits:
             self._handle.close(fitted.fit)
 
     def _transforms_rows(self, estimator: Any, x: Any, frame: FrameType) -> None:
-        """Record the number of rows to which a transformer is fitted."""
+        """Record the rows to which a transformer is fitted."""
         predicts = base.is_classifier(estimator) or base.is_regressor(estimator)
         if predicts or not hasattr(estimator, "transform") or len(getattr(x, "shape", ())) != 2:
             return
         if _is_asked_for(estimator, frame):
             self._clock += 1
             place = frames.user_location() or ""
-            self._transforms.append((self._clock, type(estimator).__name__, x.shape[0], place))
-            del self._transforms[:-MAX_EVALUATIONS]
+            self._transforms.add(self._clock, estimator, tuple(x.shape), place)
 
     def _gets_rows(self, _: Any, __: Any, frame: FrameType) -> None:
         """Compare the rows that a script passes to a fitted estimator with its training rows."""
@@ -268,7 +265,10 @@ class WholeFits:
             self._trained.setdefault(fitted.order, []).extend(found)
             return
         self._held_out.add(fitted.order)
-        refitted = self._refitted(fitted, x.shape[0])
+        about = {"step": self._handle.job.now.step, "split": self._has_split}
+        refitted = self._transforms.against(
+            fitted.rows, x.shape[0], x.shape[1], fitted.order, **about
+        )
         for fact in (*found, *refitted):
             self._handle.job.fact(fact)
 
@@ -304,38 +304,6 @@ class WholeFits:
                 order=self._clock,
             )
         return self._fitted[estimator]
-
-    def _refitted(self, fitted: Fitted, rows: int) -> list[TransformRefitted]:
-        """Return the transformers that were fitted to the training rows, and again to these rows.
-
-        If a scaler was fitted only to these rows, before the model was fitted, return this scaler.
-        """
-        if rows == fitted.rows:
-            return []
-        refitted = functools.partial(
-            TransformRefitted,
-            step=self._handle.job.now.step,
-            train_rows=fitted.rows,
-            eval_rows=rows,
-        )
-        before = {
-            name: place
-            for clock, name, count, place in self._transforms
-            if clock < fitted.order and count == fitted.rows
-        }
-        scalers = {
-            name: place
-            for clock, name, count, place in self._transforms
-            if clock < fitted.order and count == rows and name.endswith(SCALER)
-        }
-        on_other_rows = {name for _, name, count, _ in self._transforms if count != rows}
-        for name in scalers.keys() - on_other_rows:
-            return [refitted(transform=name, only=True, location=scalers[name] or None)]
-        return [
-            refitted(transform=name, fit_location=before[name] or None, location=place or None)
-            for _, name, count, place in self._transforms
-            if count == rows and name in before
-        ][:1]
 
     def _compares(self, y_true: Any, y_pred: Any) -> None:
         """Compare the latest predictions with labels."""

@@ -16,6 +16,7 @@ from mothtrap.tracing.boosting.models import Floats, Latest, Settings, Table
 from mothtrap.tracing.boosting.samples import MAX_CELLS
 
 LINEAR: Final = "gblinear"
+GROUPS: Final = "group_ptr"
 LOWER: Final = "label_lower_bound"
 UPPER: Final = "label_upper_bound"
 TASKS: Final = {
@@ -166,7 +167,14 @@ def _table(data: xgboost.DMatrix) -> Table:
         weights=data.get_weight,
         missing_share=1.0 - data.num_nonmissing() / (rows * columns) if rows * columns else None,
         categorical=frozenset(n for n, kind in enumerate(data.feature_types or ()) if kind == "c"),
+        groups=lambda: _group_sizes(data),
     )
+
+
+def _group_sizes(data: xgboost.DMatrix) -> npt.NDArray[np.int64]:
+    """Return the sizes of the groups; without groups, all rows are one group."""
+    end_G = data.get_uint_info(GROUPS).astype(np.int64)
+    return np.diff(end_G) if len(end_G) > 1 else np.array([data.num_row()])
 
 
 def _collect(node: dict[str, Any], found: dict[str, str]) -> None:

@@ -66,7 +66,8 @@ class TransformRefitted(Fact, frozen=True, kw_only=True, tag=True):
     """A preprocessing step was fitted once to the training rows, and again to evaluation rows.
 
     `transform` is its class. `location` is the line of the second fit, and `fit_location` the line
-    of the first. `only`: it was fitted to the evaluation rows alone, at `location`.
+    of the first. `only`: it was fitted to the evaluation rows alone, at `location`. `whole`: it was
+    fitted once, at `location`, to all rows before they were split; `supervised`: with their labels.
     """
 
     transform: str
@@ -75,3 +76,5 @@ class TransformRefitted(Fact, frozen=True, kw_only=True, tag=True):
     fit_location: str | None = None
     location: str | None = None
     only: bool = False
+    whole: bool = False
+    supervised: bool = False

@@ -203,6 +203,39 @@ class AttentionAxis(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class UnmaskedPadding(Fact, frozen=True, kw_only=True, tag=True):
+    """A model with bidirectional attention received padded sequences without a mask.
+
+    `token` is the padding token of its configuration. It fills `share` of the tokens, at the
+    beginnings and ends of `padded_rows` of the `rows` sequences. `masked`: the model received a
+    mask of ones. `module` is its path, `module_type` its class, and `location` the line that calls
+    it.
+    """
+
+    module: str
+    module_type: str
+    token: int
+    share: float
+    padded_rows: int
+    rows: int
+    masked: bool = False
+    location: str | None = None
+
+
+class PaddingLabeled(Fact, frozen=True, kw_only=True, tag=True):
+    """A model that computes its own loss received labels for padding.
+
+    Of the `labeled` positions whose label counts in the loss, `padded` are masked as padding.
+    `module` is its path, `module_type` its class, and `location` the line that calls it.
+    """
+
+    module: str
+    module_type: str
+    padded: int
+    labeled: int
+    location: str | None = None
+
+
 class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
     """A mask of floating-point zeros and ones of the given `shape` is added to attention scores.
 

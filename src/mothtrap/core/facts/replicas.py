@@ -34,6 +34,20 @@ class BatchRows(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OrderRepeated(Fact, frozen=True, kw_only=True, tag=True):
+    """A pass over the training data with a `DistributedSampler` has the order of the pass before.
+
+    The epoch and the seed of the sampler of `loader` have been the same in the last `passes`
+    passes, between which the model was trained. `epoch` is this epoch, and `location` the line that
+    iterates over the loader.
+    """
+
+    loader: str
+    epoch: int
+    passes: int
+    location: str | None = None
+
+
 class ReplicaDigests(Fact, frozen=True, kw_only=True, tag=True):
     """Digests, after a step, of the parameters that must be the same on every worker.
 
@@ -48,11 +62,19 @@ class UnwrappedDigests(Fact, frozen=True, kw_only=True, tag=True):
     """Digests, after a step, of the parameters that no wrapper keeps equal across workers.
 
     `digests` is by module path. `initial` contains the digests before the first step; only the
-    first record of a process has them.
+    first record of a process has them. `gradients` is the digest of their gradients just before
+    the step; empty if they have none. `collectives` is the number of collective operations between
+    the first forward of the step and the call of the optimizer; None = unknown. `begun` contains
+    the digest of some values of one parameter at the beginning of each step since the last record.
+    `location` is the line that calls the model.
     """
 
     digests: dict[str, str]
     initial: dict[str, str] = {}
+    gradients: str = ""
+    collectives: int | None = None
+    begun: dict[int, str] = {}
+    location: str | None = None
 
 
 class BufferDigests(Fact, frozen=True, kw_only=True, tag=True):

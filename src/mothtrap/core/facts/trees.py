@@ -112,7 +112,9 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     in ascending order; `label_nearest` is the smallest distance of a label from 0. If labels are
     ranges, `reversed_bounds` is the number of rows whose lower bound is above the upper bound.
     `weighted`: rows or classes have weights; `class_weights` are the mean weights of the rows of
-    each class, empty if unknown.
+    each class, empty if unknown. `groups` is the number of groups in which rows are ranked, None =
+    none or unknown; `largest_group` is the size of the largest, `single_groups` have one row, and
+    the rows of `equal_groups`, of two or more rows, all have the same label.
     """
 
     fit: str
@@ -133,6 +135,10 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     reversed_bounds: int = 0
     weighted: bool = False
     class_weights: tuple[float, ...] = ()
+    groups: int | None = None
+    largest_group: int = 0
+    single_groups: int = 0
+    equal_groups: int = 0
     location: str | None = None
 
 

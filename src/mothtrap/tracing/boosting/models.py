@@ -32,6 +32,7 @@ class Table:
         weights: returns the weights of all rows; None = unknown.
         missing_share: share of cells without a value; None = unknown.
         categorical: numbers of the categorical columns.
+        groups: returns the sizes of the groups in which rows are ranked, in order; None = none.
     """
 
     key: object
@@ -44,6 +45,7 @@ class Table:
     weights: Callable[[], Any] = lambda: None
     missing_share: float | None = None
     categorical: frozenset[int] = frozenset()
+    groups: Callable[[], Any] = lambda: None
 
     def label(self) -> Floats | None:
         """Return the labels of all rows as numbers; None if they are not numbers."""
@@ -71,6 +73,14 @@ class Table:
         """Return the number of rows whose lower bound is above the upper bound."""
         lower_R, upper_R = map(np.asarray, self.bounds())
         return int((lower_R > upper_R).sum()) if lower_R.shape == upper_R.shape else 0
+
+    def group_sizes(self) -> npt.NDArray[np.int64] | None:
+        """Return the sizes of the groups; None if there are none, or if they miss rows."""
+        found = self.groups()
+        if found is None or not len(found):
+            return None
+        size_G = np.asarray(found, np.int64)
+        return size_G if int(size_G.sum()) == self.rows else None
 
     def column_names(self) -> Sequence[str]:
         """Return the names of all columns, in order."""

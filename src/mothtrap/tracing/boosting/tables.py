@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -89,8 +89,27 @@ def describe(
         reversed_bounds=table.reversed_bounds(),
         weighted=scaled or table.weighted,
         class_weights=table.class_weights() if classes and whole and table.weighted else (),
+        **_groups(table.group_sizes(), label_R),
         location=place or None,
     )
+
+
+def _groups(
+    size_G: npt.NDArray[np.int64] | None, label_R: npt.NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """Return the facts about groups in which rows are ranked."""
+    if size_G is None:
+        return {}
+    about: dict[str, Any] = {
+        "groups": len(size_G),
+        "largest_group": int(size_G.max()),
+        "single_groups": int((size_G == 1).sum()),
+    }
+    if label_R is not None and len(label_R) == size_G.sum() and size_G.min() > 0:
+        first_G = np.cumsum(size_G) - size_G
+        spread_G = np.maximum.reduceat(label_R, first_G) - np.minimum.reduceat(label_R, first_G)
+        about["equal_groups"] = int((spread_G[size_G > 1] == 0).sum())
+    return about
 
 
 def shared(

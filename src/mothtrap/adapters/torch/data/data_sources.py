@@ -17,7 +17,11 @@ from mothtrap.tracing.jobs.identity import OwnRef
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A loader; `done`: it was exhausted. `models` received its batches."""
+    """A loader; `done`: it was exhausted. `models` received its batches.
+
+    `order`: the epoch and seed of its `DistributedSampler` in the pass that began at `order_step`,
+    and in the `order_passes` - 1 passes before.
+    """
 
     label: str
     plan: Plan
@@ -30,6 +34,9 @@ class Source:
     evaluated: bool = False
     done: bool = False
     rescaled: RescaledRows | None = None
+    order: tuple[int, int] | None = None
+    order_step: int = -1
+    order_passes: int = 0
     models: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
 
 

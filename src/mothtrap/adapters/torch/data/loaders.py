@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceObserver
 from mothtrap.adapters.torch.data.repeated_batches import RepeatedBatches
 from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
+from mothtrap.adapters.torch.data.sampler_orders import order_began
 from mothtrap.adapters.torch.data.samplers import plan_of, samples_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
 from mothtrap.adapters.torch.job.nested import placed_tensors
@@ -108,6 +109,7 @@ class LoaderObserver:
         if source is None:
             return
         source.passes += 1
+        self._job.contain_part("data", order_began, self._job, source, loader)
         self._pass_of(iterator).source = source
 
     def drawn(self, iterator: object, indices: object) -> None:

@@ -45,10 +45,12 @@ from mothtrap.core.facts.layers import (
     InitialWeights,
     MaskOfOnes,
     OutputSpread,
+    PaddingLabeled,
     PositionAxis,
     RouterLoad,
     SequenceAxes,
     UnitInputs,
+    UnmaskedPadding,
 )
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
@@ -97,6 +99,7 @@ from mothtrap.core.facts.replicas import (
     BatchRows,
     BufferDigests,
     DropoutState,
+    OrderRepeated,
     ReplicaBatch,
     ReplicaDigests,
     UnwrappedDigests,
@@ -172,7 +175,8 @@ IN_FULL_STEPS: Final = (
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AliasedCopy, FreezeWithoutEffect, ImageChannels, PositionAxis),
     *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
-    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
+    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes, UnmaskedPadding),
+    PaddingLabeled,
     *(
         BatchesLoaded,
         IndicesShared,
@@ -185,7 +189,7 @@ IN_FULL_STEPS: Final = (
         TargetOrder,
     ),
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed, BatchRows, UnwrappedDigests),
-    *(BufferDigests, WorkerSettings, DropoutState),
+    *(BufferDigests, WorkerSettings, DropoutState, OrderRepeated),
 )
 
 SHARED: Final = "several threads train the same parameters"

@@ -11,11 +11,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mothtrap.adapters.torch.job.replica_batches import ReplicaBatchObserver
-from mothtrap.adapters.torch.job.worker_states import (
-    Optimizers,
-    WorkerStateObserver,
-    ranks_with_parts,
-)
+from mothtrap.adapters.torch.job.unwrapped_states import Optimizers
+from mothtrap.adapters.torch.job.worker_states import WorkerStateObserver, ranks_with_parts
 from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
 from mothtrap.statistics import torch as arithmetic

@@ -1,13 +1,13 @@
 """State that the workers of a job should have in common, recorded for comparison.
 
-It includes digests of parameters without a wrapper and of buffers, learning rates, frozen and tied
-parameters, the state of the random generator before dropout, and the number of rows in a batch.
+It includes digests of buffers, learning rates, frozen and tied parameters, the state of the random
+generator before dropout, and the number of rows in a batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
@@ -21,11 +21,11 @@ from mothtrap.adapters.torch.job.dropouts import is_dropout
 from mothtrap.adapters.torch.job.naming import Root, strip_wrappers, unwrapped
 from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.job.replica_batches import rows_in
+from mothtrap.adapters.torch.job.unwrapped_states import Optimizers, UnwrappedStateObserver
 from mothtrap.core.facts.replicas import (
     BatchRows,
     BufferDigests,
     DropoutState,
-    UnwrappedDigests,
     WorkerSettings,
 )
 from mothtrap.statistics import torch as arithmetic
@@ -42,20 +42,6 @@ batch.
 """
 
 
-class Optimizers(Protocol):
-    """The live optimizers of a job, with their parameters."""
-
-    @property
-    def owned(self) -> Collection[int]:
-        """Return the identities of the roots with optimizer parameters."""
-
-    def held(self) -> Iterator[torch.Tensor]:
-        """Return the distinct parameters of an optimizer."""
-
-    def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
-        """Return a parameter's qualified name and its module's path."""
-
-
 class WorkerStateObserver:
     """Records the state of this worker in steps in which workers are compared.
 
@@ -68,8 +54,8 @@ class WorkerStateObserver:
     def __init__(
         self, job: Job, optimizers: Optimizers, scope: Callable[[torch.Tensor], str]
     ) -> None:
-        self._job, self._optimizers, self._scope = job, optimizers, scope
-        self._initial: dict[str, str] | None = None
+        self._job, self._optimizers = job, optimizers
+        self._unwrapped = UnwrappedStateObserver(job, optimizers, scope)
         self._generators = RandomStates()
         self._dropout: tuple[str, tuple[str, ...], str | None] | None = None
         self._rows = self._told_rows = self._times_told = 0
@@ -85,8 +71,7 @@ class WorkerStateObserver:
             given: its arguments.
             is_due: workers are compared in this step.
         """
-        if self._initial is None:
-            self._initial = self._parameters()
+        self._unwrapped.called(self._job.grouper.step, is_due=is_due)
         if self._times_told < ROWS_REPORTED:
             self._rows += rows_in(given)
             self._location = self._location or frames.user_location()
@@ -97,6 +82,7 @@ class WorkerStateObserver:
 
     def stepping(self, optimizer: Optimizer) -> None:
         """Record the learning rates of an optimizer step."""
+        self._unwrapped.stepping(optimizer)
         for group in optimizer.param_groups:
             rate = group.get("lr")
             if group["params"] and isinstance(rate, int | float):  # a tensor may be on a device
@@ -124,24 +110,12 @@ class WorkerStateObserver:
         if dropout is not None:
             digest, modules, place = dropout
             observe(DropoutState(step=step, digest=digest, modules=modules, location=place))
-        digests = self._parameters()
-        if digests:
-            initial, self._initial = self._initial or {}, {}
-            observe(UnwrappedDigests(step=step, digests=digests, initial=initial))
+        self._unwrapped.close(step)
         buffers, norms = self._buffers()
         if buffers:
             observe(BufferDigests(step=step, digests=buffers, norms=norms))
         if settings is not None:
             observe(msgspec.structs.replace(settings, step=step, rates=rates))
-
-    def _parameters(self) -> dict[str, str]:
-        """Return digests of the parameters without a scope, by module path."""
-        parts: dict[str, list[torch.Tensor]] = {}
-        for parameter in self._optimizers.held():
-            if not self._scope(parameter):
-                name, path = self._optimizers.name_of(parameter)
-                parts.setdefault(path or name, []).append(parameter)
-        return {key: f"{arithmetic.fingerprint(own):016x}" for key, own in parts.items()}
 
     def _roots(self) -> Iterator[tuple[Root, nn.Module]]:
         for root in self._job.book.roots:

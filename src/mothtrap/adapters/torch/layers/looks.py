@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.layers import (
     image_channels,
     input_features,
     output_spread,
+    padding_masks,
     position_axes,
     router_choices,
     unit_histograms,
@@ -31,7 +32,14 @@ from mothtrap.adapters.torch.layers.look_facts import (
     LookedAtUnits,
 )
 from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
-from mothtrap.core.facts.layers import ImageChannels, MaskOfOnes, PositionAxis, SequenceAxes
+from mothtrap.core.facts.layers import (
+    ImageChannels,
+    MaskOfOnes,
+    PaddingLabeled,
+    PositionAxis,
+    SequenceAxes,
+    UnmaskedPadding,
+)
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 from mothtrap.tracing.source import frames
@@ -47,6 +55,8 @@ MAX_LAYERS, MAX_DATA, MAX_UNITS, MAX_OUTPUTS = 256, 4, 8, 4
 """Maximum number of weighted layers, layers with data as input, saturating modules, and outputs of
 a root that are inspected in one forward. Chosen by hand to bound the cost.
 """
+MAX_PADDED = 8
+"""Maximum number of steps for which padding is reported."""
 
 _SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
 """Modules whose argument `batch_first` determines which axis is the sequence."""
@@ -80,6 +90,7 @@ class ForwardLooks:
         self._placed: ByIdentity[nn.Module, bool] = ByIdentity()
         self._given: dict[int, OwnRef[torch.Tensor]] = {}
         self._batch_first = False
+        self._padded: set[int] = set()
 
     def root_called(self, root: Root, inputs: Sequence[Any], trains: bool) -> None:
         """Handle the start of a root's forward pass.
@@ -110,6 +121,9 @@ class ForwardLooks:
 
     def entered(self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Handle a module call within the forward pass."""
+        kind: type = type(module)
+        if padding_masks.takes_mask(kind):
+            self._look_at_padding(module, args, kwargs)
         given = next(iter(tensors_in([*args, *kwargs.values()], levels=1)), None)
         facts = self._facts
         if facts is None or given is None or not is_plain(given):
@@ -139,6 +153,45 @@ class ForwardLooks:
             if counts is not None:
                 units = self._units[id(module)] = LookedAtUnits(module, function, counts)
                 facts.units.append(units)
+
+    def _look_at_padding(
+        self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Report padding with labels or without a mask, once per step: parts get it, too."""
+        facts = self._facts
+        if facts is None or facts.step in self._padded or len(self._padded) >= MAX_PADDED:
+            return
+        labels = padding_masks.labeled(module, args, kwargs)
+        if labels is not None:
+            self._padded.add(facts.step)
+            self._job.recorder.notes.observe(
+                PaddingLabeled(
+                    step=facts.step,
+                    module=self._job.book.module_name(module),
+                    module_type=type(module).__name__,
+                    padded=labels[0],
+                    labeled=labels[1],
+                    location=frames.user_location(),
+                )
+            )
+            return
+        found = padding_masks.unmasked(module, args, kwargs)
+        if found is None:
+            return
+        self._padded.add(facts.step)
+        self._job.recorder.notes.observe(
+            UnmaskedPadding(
+                step=facts.step,
+                module=self._job.book.module_name(module),
+                module_type=type(module).__name__,
+                token=found.token,
+                share=found.share,
+                padded_rows=found.padded_rows,
+                rows=found.rows,
+                masked=found.masked,
+                location=frames.user_location(),
+            )
+        )
 
     def _report_axes(self, step: int, module: nn.Module, given: torch.Tensor) -> None:
         book = self._job.book
