@@ -32,6 +32,7 @@ class Terms:
     `mean`, `log_variance`: the code of a variational autoencoder whose divergence is in the loss.
     `noise`: wrong factor of the noise of the code. `signs`: whether weighted log probabilities are
     subtracted. `values`: whether outputs of a network that the loss does not train are subtracted.
+    `labels`: the same for the log probabilities of labels, if the loss has no other terms.
     """
 
     mean: Slot | None = None
@@ -39,6 +40,7 @@ class Terms:
     noise: str | None = None
     signs: frozenset[bool | None] = frozenset()
     values: frozenset[bool | None] = frozenset()
+    labels: frozenset[bool | None] = frozenset()
     location: str | None = None
 
     @property
