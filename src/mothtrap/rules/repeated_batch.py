@@ -42,11 +42,13 @@ class RepeatedBatch(Rule):
         process reads, or a generator, has returned the same batch `single` times in a pass and no
         other; info if the batch has more rows than `few`, because it may be all the data. Error
         when 32 steps or more train on one batch, while the loader returns other batches that the
-        model never gets. Warning when a step in JAX gets at least four times as many rows as it
-        trains on, and takes the same ones in 16 inspected steps. Warning when a JAX script passes
-        the batch of the step before again in at least 16 steps, as a new array, although a variable
-        holds at least four times as many rows, or it takes the first batch of `next(iter(data))`
-        each time. Info when only evaluation data repeat, because the data contain equal rows.
+        model never gets; a custom Keras loop needs 32 inspected steps. Warning when a step in JAX
+        gets at least four times as many rows as it trains on, and takes the same ones in 16
+        inspected steps. Warning when a JAX script passes the batch of the step before again in at
+        least 16 steps, as a new array, although a variable holds at least four times as many rows,
+        or it takes the first batch of `next(iter(data))` each time; the latter also in 32 inspected
+        steps of a custom Keras loop. Info when only evaluation data repeat, because the data
+        contain equal rows.
 
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same
@@ -150,7 +152,7 @@ class RepeatedBatch(Rule):
             last_step=worst.step,
             count=worst.steps,
             message=(
-                f"{worst.steps} consecutive steps trained on the same batch of {worst.loader}, "
+                f"{worst.steps} steps trained on the same batch of {worst.loader}, "
                 f"which returned {worst.unused} other batches that were not used"
             ),
             fixes=(
@@ -158,7 +160,8 @@ class RepeatedBatch(Rule):
                 "names in the loop and in the call differ.",
             ),
             evidence={"steps": worst.steps, "unused": worst.unused},
-            location=next(
+            location=worst.location
+            or next(
                 (one.location for one in window.seen(LoaderBegan) if one.loader == worst.loader),
                 None,
             ),
@@ -184,6 +187,7 @@ class RepeatedBatch(Rule):
         )
 
     def _passed_again(self, window: Window, one: OneBatchUsed) -> Finding:
+        who = one.loader if " " in one.loader else f"`{one.loader}`"
         if one.of_rows:
             why = f"although `{one.source}` has {one.of_rows} rows"
             fix = (
@@ -203,7 +207,7 @@ class RepeatedBatch(Rule):
             last_step=one.step,
             count=one.steps,
             message=(
-                f"`{one.loader}` trained on the same batch of {one.rows} rows as in the step "
+                f"{who} trained on the same batch of {one.rows} rows as in the step "
                 f"before in {one.steps} steps, {why}"
             ),
             fixes=(fix,),

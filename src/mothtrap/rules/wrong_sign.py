@@ -36,6 +36,11 @@ ADD_ERRORS = (
     "Add the errors instead of subtracting them: `loss += criterion(...)`, or `first + second`."
 )
 
+MINUS = (
+    "Put a minus sign before the mean log probability of the labels: the loss is its negative, "
+    "`-tf.reduce_mean(...)`."
+)
+
 PESSIMISTIC = (
     "Minimize the negative of the smaller gain: `-torch.min(ratio * advantage, clipped_ratio * "
     "advantage)`; or, for losses `-ratio * advantage`, the larger loss: `torch.max(...)`."
@@ -218,7 +223,7 @@ class WrongSign(Rule):
                 "its sign is wrong, so training maximizes the error"
             ),
             evidence={"value": latest, "first": first, "operation": operation},
-            fixes=self.fixes(window)[1:],
+            fixes=(MINUS,) if _is_written(window, series) else self.fixes(window)[1:],
         )
 
     def _subtracting(
@@ -283,6 +288,12 @@ class WrongSign(Rule):
             why=WHY_OF_CLIMBING,
             location=seen[0].location,
         )
+
+
+def _is_written(window: Window, series: Series) -> bool:
+    """Return whether the script writes a loss of log probabilities itself."""
+    calls = [call for call in window.seen(LossCall) if call.series == series.of]
+    return bool(calls) and all(call.function == "tf.nn.log_softmax" for call in calls)
 
 
 def _of_policy(calls: list[LossCall]) -> Judgment:

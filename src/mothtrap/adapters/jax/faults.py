@@ -123,11 +123,30 @@ class Faults:
         self._look_at_weights(counts, layout, leaves)
         program = self._programs.get(traced)
         if program is not None:
-            self._job.stood_ready(OF_PROGRAMS)
-            self._look_at_keys(counts, layout, leaves, program)
-            if counts.calls == NORMS_AT:
-                about = layout, inputs, program.read
-                self._job.contain_part("batch norms", report_training, self._job, *about)
+            self._look_at_program(counts, layout, inputs, leaves, program)
+
+    def gradients_called(self, traced: Traced, layout: Layout, inputs: Any) -> None:
+        """Process a call to a function whose gradients the script applies itself."""
+        counts = self._counts.setdefault(traced, _Counts())
+        counts.calls += 1
+        program = self._programs.get(traced)
+        if program is not None:
+            leaves = jax.tree_util.tree_leaves(inputs)
+            self._look_at_program(counts, layout, inputs, leaves, program)
+
+    def _look_at_program(
+        self,
+        counts: _Counts,
+        layout: Layout,
+        inputs: Any,
+        leaves: Sequence[Any],
+        program: Program,
+    ) -> None:
+        self._job.stood_ready(OF_PROGRAMS)
+        self._look_at_keys(counts, layout, leaves, program)
+        if counts.calls == NORMS_AT:
+            about = layout, inputs, program.read
+            self._job.contain_part("batch norms", report_training, self._job, *about)
 
     def _look_at_weights(self, counts: _Counts, layout: Layout, leaves: Sequence[Any]) -> None:
         """Count consecutive calls with the same weights, or with new weights and old states."""

@@ -235,6 +235,8 @@ class JaxHandle(BaseHandle):
             if self._steps.broken is not None and not self._steps.is_broken(jitted):
                 noted.again = self._donations.before(jitted, args, kwargs)
             noted.full = self._look(jitted, layout, args, kwargs)
+        elif self._steps.begins(layout, (args, kwargs)):
+            noted.full = self._look(jitted, layout, args, kwargs)
         if donates(jitted) and self._skips and self.job.config.guard_copies:
             noted.inputs = jax.tree.map(copied, noted.inputs)
 
@@ -350,7 +352,8 @@ class JaxHandle(BaseHandle):
         if noted.began_s is not None:  # its first call: it was compiled in it
             pace = self._shadows.setdefault(jitted.traced, Pace())
             pace.compile_s = time.process_time() - noted.began_s
-            if layout.makes_steps and not is_given_away(inputs):
+            makes_step = layout.makes_steps or self._steps.begins(layout, inputs)
+            if makes_step and not is_given_away(inputs):
                 noted.full = bool(self.job.contain(self._look, jitted, layout, *inputs))
         judged = self.job.contain(self._returned, jitted, layout, noted, out)
         if judged is None:
@@ -399,9 +402,12 @@ class JaxHandle(BaseHandle):
             self._trained(layout, inputs, updated)
             return judged
         if layout.gradients and layout.weights:
+            self._faults.gradients_called(jitted.traced, layout, inputs)
             call = Call(jitted=jitted, layout=layout, inputs=inputs)
-            call.loss = call.shown = leaves[layout.loss] if layout.loss is not None else None
-            full = self._steps.is_full()
+            call.shown = leaves[layout.loss] if layout.loss is not None else None
+            call.loss = call.shown if call.shown is not None else self._loss
+            self._loss, self._gradients = None, {}
+            full = noted.full or self._steps.is_full()
             if full:
                 self._steps.settle(all_of_them=True)
             found = [leaves[index] for index in layout.gradients]

@@ -147,6 +147,13 @@ class Steps:
                     self._tensors.take_changes(tuple(call.layout.weights), before, updated)
         self.settle(all_of_them=full)
 
+    def begins(self, layout: Layout, inputs: Any) -> bool:
+        """Return whether a call is the first of a step whose gradients the script applies."""
+        if not layout.gradients or not layout.weights:
+            return False
+        weights = leaves_at(inputs, tuple(layout.weights.values()))
+        return {id(leaf) for leaf in weights} != self._weights
+
     def add_gradients(
         self, call: Call, weights: Sequence[Any], gradients: Sequence[Any] | None
     ) -> None:

@@ -10,6 +10,7 @@ from mothtrap.core.facts.data import (
     InputDistribution,
     LoaderBegan,
     NonfiniteInput,
+    OneBatchUsed,
     RowsShared,
     TargetOrder,
 )
@@ -62,7 +63,8 @@ EVERY_STEP: Final = (
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
-    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
+    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, OneBatchUsed),
+    MaskOfOnes,
     *(AgreeingLosses, OpposedOptimizers, BootstrappedTargets, EvaluatedCopy, UnreadEnds),
     *(TrainedTarget, CodeNoise, PolicyLoss),
 )

@@ -95,9 +95,12 @@ def terms_of(look: Look, loss: Any, location: str | None, *, partly: bool) -> Te
     code, signs = terms.code(), frozenset(terms.policy_signs())
     values = frozenset(terms.value_signs(lambda _: partly))
     if code is None:
-        known = signs or values
-        return Terms(signs=signs, values=values, location=location) if known else None
+        labels = frozenset(terms.label_signs())
+        if not (signs or values or labels):
+            return None
+        return Terms(signs=signs, values=values, labels=labels, location=location)
     mean, log_variance = (
         Slot(one, rows=MAX_ROWS, behind=look) for one in (code.mean, code.log_variance)
     )
-    return Terms(mean, log_variance, terms.noise_of(code), signs, values, location)
+    noise = terms.noise_of(code)
+    return Terms(mean, log_variance, noise, signs, values, location=location)

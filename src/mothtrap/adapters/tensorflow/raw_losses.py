@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow.probes.probes import Look, Looks
-from mothtrap.adapters.tensorflow.probes.raw_records import RawLoss
+from mothtrap.adapters.tensorflow.probes.raw_records import RawLoss, WrittenLoss
 from mothtrap.adapters.tensorflow.probes.slots import LOSS_ROWS, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.losses import LossCall
@@ -29,6 +29,8 @@ OPERATIONS: Final = {
 }
 """Losses of `tf.nn`, described as in `LossCall`."""
 ACTIVATIONS: Final = ("softmax", "log_softmax", "sigmoid")
+WRITTEN_WITH: Final = "log_softmax"
+"""Activation that scripts use in the losses that they write themselves."""
 MAX_CHAIN: Final = 6
 LIBRARIES: Final = ("tensorflow", "keras")
 AUTOGRAPH: Final = "tensorflow.python.autograph"
@@ -110,6 +112,34 @@ def report(look: Look, job: Job, step: int, series: str | None) -> None:
             alone=len(look.raw) == 1 and not look.losses,
         )
         job.fact(fact)
+    _report_written(look, job, step, series)
+
+
+def _report_written(look: Look, job: Job, step: int, series: str | None) -> None:
+    """Report losses that the script writes, if the log-softmax is over rows, or they are whole."""
+    others = bool(look.raw or look.losses) or len(look.by_script) > 1 or len(look.targets) != 1
+    terms = None if others else look.targets[0].terms
+    whole = terms is not None and len(terms.labels) == 1 and None not in terms.labels
+    axes = {(loss.of, loss.axis % 2) for loss in look.by_script}
+    for loss in look.by_script:
+        over_rows = loss.axis % 2 == 0 and (loss.of, 1) not in axes
+        if not (over_rows or whole):
+            continue
+        shape = tuple(loss.shape.read().tolist())
+        job.fact(
+            LossCall(
+                step=step,
+                operation="cross_entropy",
+                series=series if whole else None,
+                chain=loss.chain,
+                prediction_shape=shape,
+                classes=shape[-1],
+                function=f"tf.nn.{WRITTEN_WITH}",
+                location=loss.location,
+                softmax_sizes=(shape[loss.axis],),
+                alone=whole,
+            )
+        )
 
 
 def _is_called_by_script() -> bool:
@@ -128,6 +158,17 @@ def _activated(look: Look, name: str, result: Any, args: Any, kwargs: Any) -> No
     given = args[0] if args else next((kwargs[n] for n in ("logits", "x") if n in kwargs), None)
     look.made[id(result)] = Activated((name,), id(given))
     look.held += [result, given]
+    if name == WRITTEN_WITH and tf.is_tensor(given) and given.shape.rank == 2:
+        axis = args[1] if len(args) > 1 else kwargs.get("axis")
+        look.by_script.append(
+            WrittenLoss(
+                of=id(given),
+                shape=Slot(tf.shape(given), behind=look),
+                axis=-1 if axis is None else int(axis),
+                chain=chain_of(look, given),
+                location=frames.user_location(),
+            )
+        )
 
 
 def _lost(look: Look, name: str, _: Any, args: Any, kwargs: Any) -> None:

@@ -29,6 +29,7 @@ MOST_OPERATIONS: Final = 4096
 MOST_VIEWS: Final = 12
 """Maximum number of consecutive operations, such as views, between a value and its source."""
 VARIANCE, LOG_VARIANCE = "variance", "log variance"
+_LOG_PROBABILITIES: Final = ("log_softmax", "one_hot")
 _LINEAR: Final = frozenset({"add", "sub", "neg", "sum", "view"})
 _VIEWS: Final = frozenset({"view"})
 _REDUCTIONS: Final = frozenset({"view", "gather", "sum"})
@@ -199,6 +200,34 @@ class LossTerms:
                 place = kinds.index("linear")
                 found.append(Scores("linear", inputs[place], inputs[1 - place]))
         return found[0] if len(found) == 1 else None
+
+    def label_signs(self) -> set[bool | None]:
+        """Return the signs of the log probabilities of labels; none if the loss has other terms.
+
+        Returns:
+            True if they are subtracted, False if they are added, None if the sign is unknown.
+        """
+        signs: set[bool | None] = set()
+        for value, negated in self._signed():
+            name, inputs = self._named(value)
+            if name == "gather":
+                found = [self._log_probability(inputs[0])]
+            elif name == "mul" and len(inputs) == 2:
+                if any(self._of.number(one) is not None for one in inputs):
+                    continue
+                pairs = (inputs, inputs[::-1])
+                found = [self._log_probability(one) for one, hot in pairs if self._is_hot(hot)]
+            elif name in _LINEAR - {"add", "sub"}:
+                continue
+            else:
+                found = [None] if name not in _LOG_PROBABILITIES else []
+            if found == [None] or len(found) > 1 or (name == "mul" and not found):
+                return set()
+            signs |= {None if negated is None else negated != sign for sign in found}
+        return signs
+
+    def _is_hot(self, value: Any) -> bool:
+        return self._named(self._behind(value))[0] == "one_hot"
 
     def _kind_of_scores(self, value: Any) -> str:
         """Return `linear` for the output of a layer, `softmax` for probabilities, otherwise ""."""

@@ -55,6 +55,11 @@ class Drawn(threading.local):
         return self._latest if count == 1 else None
 
     @property
+    def latest(self) -> DrawnElement | None:
+        """The latest element; None if no element was drawn."""
+        return self._latest
+
+    @property
     def data(self) -> Any:
         """Dataset of the latest element; None if no element was drawn."""
         iterator = self._latest.iterator() if self._latest is not None else None

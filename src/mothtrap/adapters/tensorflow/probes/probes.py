@@ -19,7 +19,7 @@ import tensorflow as tf
 from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.probes.cells import LOOKING, Array, Cell
 from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
-from mothtrap.adapters.tensorflow.probes.raw_records import RawLoss
+from mothtrap.adapters.tensorflow.probes.raw_records import RawLoss, WrittenLoss
 from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.adapters.tensorflow.probes.tape_targets import Target
 from mothtrap.core.steps import Mode
@@ -144,7 +144,7 @@ class Look:
     behind the gate. `keeper` writes the state of a step of `fit` (see `adapters.keras.keeping`).
     `sources`: Keras variables whose gradient was requested, with the gradient; they are also in
     `plain` if the script itself assigns to one (`by_hand`).
-    `raw`: losses of `tf.nn` that the script calls itself.
+    `raw`: losses of `tf.nn` that the script calls itself. `by_script`: those that it writes itself.
     `evaluated`: losses that no tape records, with their mean and number of rows.
     `watched`: matrices on which a loss depends, but whose gradients were not requested.
     `sights`: which positions layers can see along their sequences, with the line that calls each,
@@ -166,6 +166,7 @@ class Look:
     models: list[ModelCall] = field(default_factory=list)
     losses: list[LossRecord] = field(default_factory=list)
     raw: list[RawLoss] = field(default_factory=list)
+    by_script: list[WrittenLoss] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     applied: list[Applied] = field(default_factory=list)
     made: dict[int, Any] = field(default_factory=dict)
@@ -254,6 +255,7 @@ class Look:
             self.layers = [c for c in self.layers if c.is_written]
             self.losses = [c for c in self.losses if c.is_written]
             self.raw = [c for c in self.raw if c.is_written]
+            self.by_script = [c for c in self.by_script if c.is_written]
             self.models = [c for c in self.models if c.is_written]
             self.asked = [each for each in self.asked if each.slot.written]
             self.masks = [each for each in self.masks if each.values.written]

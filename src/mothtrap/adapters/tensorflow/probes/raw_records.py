@@ -1,4 +1,4 @@
-"""Losses of `tf.nn` in the record of a traced program or eager step."""
+"""Losses of `tf.nn`, and written by hand, in the record of a traced program or eager step."""
 
 from __future__ import annotations
 
@@ -21,3 +21,22 @@ class RawLoss:
     def is_written(self) -> bool:
         """Return whether a program writes both tensors."""
         return self.target.written and self.prediction.written
+
+
+@dataclass(slots=True, eq=False)
+class WrittenLoss:
+    """A log-softmax that the script calls, as part of a loss that it writes itself.
+
+    `of`: identity of its input; `shape`: the shape of the input; `chain` as in `LossCall`.
+    """
+
+    of: int
+    shape: Slot
+    axis: int
+    chain: tuple[str, ...]
+    location: str | None
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes the shape."""
+        return self.shape.written

@@ -32,7 +32,8 @@ class Terms:
     `mean`, `log_variance`: latent code of a variational autoencoder, if the loss contains its KL
     divergence. `noise`: wrong factor of the noise of the code; None if right or unknown. `signs`
     are the signs of the weighted log probabilities, as in `LossTerms.policy_signs`. `values` are
-    the signs of the outputs of networks that the loss does not train.
+    the signs of the outputs of networks that the loss does not train. `labels` are the signs of the
+    log probabilities of labels, if the loss has no other terms.
     """
 
     mean: Slot | None = None
@@ -40,6 +41,7 @@ class Terms:
     noise: str | None = None
     signs: frozenset[bool | None] = frozenset()
     values: frozenset[bool | None] = frozenset()
+    labels: frozenset[bool | None] = frozenset()
     location: str | None = None
 
     @property

@@ -1,0 +1,106 @@
+"""Custom loops that train on one batch, although their datasets have others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow.probes.batches import DRAWN, DrawnElement
+from mothtrap.adapters.tensorflow.probes.cells import Array
+from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import OneBatchUsed
+from mothtrap.tracing.source import frames, loops
+
+REPORTED_AT: Final = (32, 128)
+"""Consecutive inspected steps with the same batch after which this is reported."""
+LEAST_ROWS: Final = 2
+
+
+class UnusedElements:
+    """Compares the batch of each step with the element that the loop draws for it.
+
+    Args:
+        job: receives the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._batch, self._element = b"", b""
+        self._first = self._steps = self._others = self._restarts = 0
+        self._iterator: Any = None
+
+    def report(self, look: Look, step: int) -> None:
+        """Report a batch that a loop trains on in all of its latest inspected steps."""
+        inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
+        targets = [c.target.read() for c in look.losses if c.target is not None]
+        targets += [loss.target.read() for loss in look.raw]
+        drawn = DRAWN.latest
+        arrays = _arrays(drawn.element) if drawn is not None else []
+        differs = any(len(a) >= LEAST_ROWS and bool((a != a[:1]).any()) for a in inputs if a.ndim)
+        if drawn is None or not arrays or not targets or not differs:
+            self._batch = b""
+            return
+        batch, element = _digest([*inputs, *targets]), _digest(arrays)
+        if batch != self._batch:
+            self._batch, self._first, self._steps = batch, step, 0
+            self._others = self._restarts = 0
+        elif element != self._element:
+            self._others += 1
+        elif drawn.iterator is not self._iterator:
+            self._restarts += 1
+        self._element, self._iterator = element, drawn.iterator
+        self._steps += 1
+        if self._steps in REPORTED_AT:
+            self._report(drawn, step, len(inputs[0]))
+
+    def _report(self, drawn: DrawnElement, step: int, rows: int) -> None:
+        """Report the batch if the loop draws other elements, or a new iterator in each step."""
+        source, others = "", self._others
+        if not others and self._restarts == self._steps - 1:
+            source, others = _restarted()
+        elif 2 * others < self._steps:  # a loop may draw the same element in two inspected steps
+            return
+        if others:
+            self._job.fact(
+                OneBatchUsed(
+                    step=step,
+                    loader="the loop" if source else "the dataset",
+                    steps=self._steps,
+                    unused=others,
+                    first_step=self._first,
+                    rows=rows,
+                    source=source,
+                    location=drawn.location,
+                )
+            )
+
+
+def _restarted() -> tuple[str, int]:
+    """Return the dataset whose iterator a running loop creates anew, as `loops.restarted`."""
+    frame = frames.user_frame()
+    while frame is not None:
+        if frames.is_users(frame):
+            source, others = loops.restarted(frame)
+            if source:
+                return source, others
+        frame = frame.f_back
+    return "", 0
+
+
+def _arrays(element: Any) -> list[Array]:
+    leaves = tf.nest.flatten(element)
+    eager = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy")]
+    return [np.asarray(leaf.numpy()) for leaf in eager if leaf.dtype != tf.string]
+
+
+def _digest(arrays: Sequence[Array]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()

@@ -1,0 +1,81 @@
+"""Compiled functions that only compute gradients, which the script applies itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
+from mothtrap.core.facts.compiling import KeyReused  # noqa: E402
+from mothtrap.core.facts.losses import LossCall  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
+
+STEPS, ROWS, CLASSES = 12, 16, 3
+RNG = np.random.default_rng(0)
+
+
+def batch() -> tuple[np.ndarray, np.ndarray]:
+    return RNG.normal(size=(ROWS, 6)).astype(np.float32), RNG.integers(0, CLASSES, ROWS)
+
+
+def trained(loss_of: Any, *, key: str = "new", micro_batches: int = 1) -> Process:
+    """Train a linear model; only the gradients are compiled."""
+    params, keys = {"w": jnp.zeros((6, CLASSES))}, jax.random.PRNGKey(0)
+    process = Process("jax")
+    with process.watched(ADAPTER):
+        gradients_of = jax.jit(jax.value_and_grad(loss_of))
+        for _ in range(STEPS):
+            if key == "new":
+                keys, sub = jax.random.split(keys)
+            else:
+                sub = keys
+            for _ in range(micro_batches):
+                _, grads = gradients_of(params, *batch(), sub)
+            params = jax.tree.map(lambda w, g: w - 0.1 * g, params, grads)
+    return process
+
+
+def logits(params: Any, x: Any, key: Any) -> Any:
+    return (x * jax.random.bernoulli(key, 0.9, x.shape)) @ params["w"]
+
+
+def sound(params: Any, x: Any, y: Any, key: Any) -> Any:
+    log_RK = jax.nn.log_softmax(logits(params, x, key))
+    return -jnp.take_along_axis(log_RK, y[:, None], axis=-1).mean()
+
+
+def over_the_batch(params: Any, x: Any, y: Any, key: Any) -> Any:
+    log_RK = jax.nn.log_softmax(logits(params, x, key), axis=0)
+    return -jnp.take_along_axis(log_RK, y[:, None], axis=-1).mean()
+
+
+def of(process: Process, kind: type) -> list[Any]:
+    return [one for one in process.facts() if isinstance(one, kind)]
+
+
+@pytest.mark.parametrize(("loss_of", "size"), [(sound, CLASSES), (over_the_batch, ROWS)])
+def test_the_loss_is_described(loss_of: Any, size: int) -> None:
+    process = trained(loss_of)
+    calls = of(process, LossCall)
+    assert calls
+    assert {call.softmax_sizes for call in calls} == {(size,)}
+    assert len({call.step for call in calls}) == len(calls) == STEPS
+    assert sum(bool(record.optimizers) for record in process.records) == STEPS
+
+
+def test_micro_batches_of_a_step_are_observed_once() -> None:
+    process = trained(sound, micro_batches=3)
+    assert len({call.step for call in of(process, LossCall)}) == len(of(process, LossCall))
+    assert sum(bool(record.optimizers) for record in process.records) == STEPS
+
+
+@pytest.mark.parametrize("key", ["new", "same"])
+def test_a_key_used_in_each_step_is_reported(key: str) -> None:
+    found = [one for one in of(trained(sound, key=key), KeyReused) if one.each_step]
+    assert bool(found) is (key == "same")
