@@ -209,11 +209,11 @@ class LossTerms:
         """
         signs: set[bool | None] = set()
         for value, negated in self._signed():
-            name, inputs = self._named(value)
+            name, inputs = self._operation(value)
             if name == "gather":
                 found = [self._log_probability(inputs[0])]
             elif name == "mul" and len(inputs) == 2:
-                if any(self._of.number(one) is not None for one in inputs):
+                if any(self._operations.number(one) is not None for one in inputs):
                     continue
                 pairs = (inputs, inputs[::-1])
                 found = [self._log_probability(one) for one, hot in pairs if self._is_hot(hot)]
@@ -227,7 +227,7 @@ class LossTerms:
         return signs
 
     def _is_hot(self, value: Any) -> bool:
-        return self._named(self._behind(value))[0] == "one_hot"
+        return self._operation(self._before(value))[0] == "one_hot"
 
     def _kind_of_scores(self, value: Any) -> str:
         """Return `linear` for the output of a layer, `softmax` for probabilities, otherwise ""."""
