@@ -42,8 +42,9 @@ class LossCalls:
     """
 
     def __init__(self, job: Job, batches: RepeatedBatches) -> None:
-        self._job, self._batches, self._agreement = job, batches, AgreementLooks(job)
-        self._terms, self._elements = TermFacts(job), UnusedElements(job)
+        self._job, self._batches = job, batches
+        parts = AgreementLooks(job), TermFacts(job), UnusedElements(job, batches)
+        self._parts = (*parts, batches)
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 
@@ -62,10 +63,8 @@ class LossCalls:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
         added_masks.report(look, self._job, step)
-        for part in (self._agreement, self._terms, self._batches):
+        for part in self._parts:
             part.report(look, step)
-        if self._batches.fit is None:
-            self._elements.report(look, step)
         raw_losses.report(look, self._job, step, series)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = (

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow.probes.batches import DRAWN, DrawnElement
 from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Look
@@ -26,16 +27,19 @@ class UnusedElements:
 
     Args:
         job: receives the facts.
+        batches: the fit in progress, whose batches it compares itself.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, job: Job, batches: RepeatedBatches) -> None:
+        self._job, self._batches = job, batches
         self._batch, self._element = b"", b""
         self._first = self._steps = self._others = self._restarts = 0
         self._iterator: Any = None
 
     def report(self, look: Look, step: int) -> None:
         """Report a batch that a loop trains on in all of its latest inspected steps."""
+        if self._batches.fit is not None:
+            return
         inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
         targets = [c.target.read() for c in look.losses if c.target is not None]
         targets += [loss.target.read() for loss in look.raw]
