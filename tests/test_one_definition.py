@@ -21,7 +21,7 @@ SHARED = {
 """Facts, and the file that creates them."""
 ELSEWHERE = {
     "adapters/jax/losses.py": "labels of a compiled step may be unknown",
-    "adapters/tensorflow/raw_losses.py": "of a loss that the script writes, only the shape is known",
+    "adapters/tensorflow/raw_losses.py": "only the shape of a written loss is known",
     "adapters/torch/losses/backwards.py": "read from the graph, on the device of the loss",
     "adapters/torch/losses/divergences.py": "read from the graph",
     "adapters/torch/losses/evaluated_predictions.py": "read on the device of the loss",

@@ -43,8 +43,7 @@ class LossCalls:
 
     def __init__(self, job: Job, batches: RepeatedBatches) -> None:
         self._job, self._batches = job, batches
-        parts = AgreementLooks(job), TermFacts(job), UnusedElements(job, batches)
-        self._parts = (*parts, batches)
+        self._parts = AgreementLooks(job), TermFacts(job), UnusedElements(job, batches), batches
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 
@@ -68,8 +67,7 @@ class LossCalls:
         raw_losses.report(look, self._job, step, series)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = (
-            len(look.losses) == 1
-            and not look.raw
+            (len(look.losses), len(look.raw)) == (1, 0)
             and not any(layers.has_penalty(c.layer) for c in look.layers)
             and (fit is not None or look.loss_is_whole)
         )
