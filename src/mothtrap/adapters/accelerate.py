@@ -58,7 +58,8 @@ class AccelerateHandle(TrainerHandle):
         models = [each for each in args if hasattr(each, "named_parameters")]
         if one in self._made and models:
             known = {"step": self.job.now.step, "model": type(models[0]).__name__}
-            self.settings(structs.replace(self._made[one], **known))
+            accumulates = int(one.gradient_accumulation_steps)  # scripts may set it later
+            self.settings(structs.replace(self._made[one], accumulates=accumulates, **known))
 
     def _logged(
         self, _: object, __: object, args: tuple[Any, ...], kwargs: dict[str, Any], ___: object

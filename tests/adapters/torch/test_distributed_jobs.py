@@ -89,6 +89,16 @@ def test_ranks_that_draw_the_same_batches_are_told(tmp_path: Path) -> None:
     assert outcome.stderr.count("DST953 same batches on ranks at step 0") == 1
 
 
+@pytest.mark.parametrize(
+    ("variant", "codes"),
+    [("apart", {"DST961"}), ("averaged", set()), ("seeded", {"DST951"}), ("local", set())],
+)
+def test_ranks_without_a_wrapper(tmp_path: Path, variant: str, codes: set[str]) -> None:
+    outcome, run = job(tmp_path, "ranks_without_wrapper", variant)
+    assert outcome.returncode == 0, outcome.stderr
+    assert {found.code for found in run.findings if found.code.startswith("DST")} == codes
+
+
 def test_the_worker_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
     _, run = job(tmp_path, "slow_rank", "slow")
     [found] = [finding for finding in run.findings if finding.code == "DST952"]
