@@ -386,3 +386,18 @@ class NoisePrediction(Fact, frozen=True, kw_only=True, tag=True):
     correlation: float | None = None
     constant_condition: bool = False
     location: str | None = None
+
+
+class MirroredTargets(Fact, frozen=True, kw_only=True, tag=True):
+    """Masks or images that fit the predictions of a loss as well or better when they are mirrored.
+
+    In the latest `looks` inspected backward passes of a line, `rows` targets were unlike their
+    mirror images, and fitted their predictions either as they are or mirrored along `direction`.
+    `mirrored` of them fitted at least as well when mirrored. `location` is the line of the loss.
+    """
+
+    looks: int
+    rows: int
+    mirrored: int
+    direction: str
+    location: str | None = None

@@ -11,6 +11,7 @@ from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
+from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.opponents import OpponentObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
@@ -26,6 +27,7 @@ from mothtrap.core.facts.losses import (
     CodeNoise,
     DetachedTerm,
     MarginLoss,
+    MirroredTargets,
     MixedAxes,
     NoisePrediction,
     OneSidedPairs,
@@ -77,5 +79,6 @@ def add_loss_observers(
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
+    observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)

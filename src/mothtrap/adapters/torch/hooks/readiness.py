@@ -15,12 +15,14 @@ from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
+    CopyLag,
     EqualStates,
     EqualViews,
     EvaluatedCopy,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
+    LabelledOutputs,
     LossRowsShared,
     NormAverages,
     NormBatches,
@@ -47,6 +49,7 @@ from mothtrap.core.facts.losses import (
     DetachedTerm,
     LossCall,
     MarginLoss,
+    MirroredTargets,
     MixedAxes,
     NoisePrediction,
     OneSidedPairs,
@@ -88,7 +91,7 @@ OF_FORWARDS: Final = frozenset(
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
-        *(EqualViews, LossRowsShared, TeacherMode),
+        *(CopyLag, EqualViews, LabelledOutputs, LossRowsShared, TeacherMode),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(
             AttentionAxis,
@@ -109,7 +112,7 @@ OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
-        NoisePrediction,
+        *(MirroredTargets, NoisePrediction),
     )
 )
 """Facts that require a backward pass."""
