@@ -96,6 +96,7 @@ PLANTED = (
     near("answers_not_trained", "DAT530", 0, severity="warning"),
     exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
     exactly("warm_up_restarts", "OPT624", 20, severity="warning"),
+    exactly("own_row_competes", "LOS428", 0, severity="warning"),
     exactly("overlap_minimized", "LOS421", 0, severity="warning"),
     exactly("pairs_one_sided", "LOS425", 0, severity="info"),
     exactly("micro_batches_cleared", "GRD109", 0, severity="warning"),

@@ -401,3 +401,17 @@ class MirroredTargets(Fact, frozen=True, kw_only=True, tag=True):
     mirrored: int
     direction: str
     location: str | None = None
+
+
+class OwnRowCompetes(Fact, frozen=True, kw_only=True, tag=True):
+    """A contrastive loss compares each row with all rows, including the row itself.
+
+    In `found` of `looks` inspected backward passes of a line, the similarity of each row with
+    itself, the largest of all, was among the wrong partners. `rows` is the number of rows of the
+    latest batch. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    rows: int
+    location: str | None = None

@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserv
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.opponents import OpponentObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
+from mothtrap.adapters.torch.losses.own_row_competes import OwnRowObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
@@ -32,6 +33,7 @@ from mothtrap.core.facts.losses import (
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
     SimilarityLoss,
@@ -75,6 +77,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
     observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)
+    observers.add("loss terms", lambda: OwnRowObserver(job), OwnRowCompetes)
     observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)

@@ -54,6 +54,7 @@ from mothtrap.core.facts.losses import (
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
     SimilarityLoss,
@@ -112,7 +113,7 @@ OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
-        *(MirroredTargets, NoisePrediction),
+        *(MirroredTargets, NoisePrediction, OwnRowCompetes),
     )
 )
 """Facts that require a backward pass."""

@@ -35,6 +35,9 @@ FITS = 0.5
 """Correlation from which a target fits its prediction; chosen by hand."""
 UNLIKE = 0.5
 """Correlation with its mirror image up to which a target is unlike it; chosen by hand."""
+ALIKE = 0.5
+"""Mean absolute correlation of the predictions of two rows, up to which they depend on the images;
+chosen by hand: a model that knows no places predicts the same blob everywhere."""
 TIE = 0.05
 """Difference of correlations up to which both orientations fit equally; chosen by hand."""
 DIRECTIONS = {"left to right": (-1,), "top to bottom": (-2,), "in both directions": (-2, -1)}
@@ -145,6 +148,8 @@ def _compared(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, _Coun
         targets: the same shape.
     """
     predicted, targets = predicted - predicted.mean(0), targets - targets.mean(0)
+    if _alike(predicted) > ALIKE:
+        return dict.fromkeys(DIRECTIONS, _Counts(0, 0))
     straight_R = _correlation(predicted, targets)
     found = {}
     for name, axes in DIRECTIONS.items():
@@ -155,6 +160,15 @@ def _compared(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, _Coun
         fits_R = counts_R & (mirrored_R >= straight_R - TIE)
         found[name] = _Counts(int(counts_R.sum()), int(fits_R.sum()))
     return found
+
+
+def _alike(maps: torch.Tensor) -> float:
+    """Return the mean absolute correlation of two different rows."""
+    rows = maps.flatten(1) - maps.flatten(1).mean(1, keepdim=True)
+    rows = functional.normalize(rows, dim=1)
+    between = (rows @ rows.T).abs()
+    count = len(rows)
+    return float((between.sum() - between.trace()) / (count * (count - 1)))
 
 
 def _correlation(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
