@@ -30,7 +30,7 @@ def require_rows(window: Window, samples: int) -> None:
         raise NotEnoughData(f"needs {samples} samples, but the dataset has {max(known)}")
 
 
-CallT = TypeVar("CallT", LossCall, LabelledOutputs)
+CallT = TypeVar("CallT", bound=LossCall | LabelledOutputs)
 
 BETTER = 1.02
 """Accuracy, as a multiple of the share of the most frequent class, from which a model is better

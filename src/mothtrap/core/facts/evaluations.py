@@ -113,7 +113,7 @@ class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class CopyLag(Fact, frozen=True, kw_only=True, tag=True):
-    """How far a copy of a trained model has followed it by the end of the job.
+    """Distance by which a copy of a trained model has followed it by the end of the job.
 
     The copy ran without a graph first `steps` steps before `step`. Since then, some of its weights
     moved `moved` times as far as those of the trained model are now away from where the copy was.

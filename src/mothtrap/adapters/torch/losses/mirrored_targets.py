@@ -150,14 +150,14 @@ def _compared(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, _Coun
     predicted, targets = predicted - predicted.mean(0), targets - targets.mean(0)
     if _alike(predicted) > ALIKE:
         return dict.fromkeys(DIRECTIONS, _Counts(0, 0))
-    straight_R = _correlation(predicted, targets)
+    unmirrored_R = _correlation(predicted, targets)
     found = {}
     for name, axes in DIRECTIONS.items():
         flipped = targets.flip(axes)
         mirrored_R = _correlation(predicted, flipped)
-        counts_R = torch.maximum(straight_R, mirrored_R) >= FITS
+        counts_R = torch.maximum(unmirrored_R, mirrored_R) >= FITS
         counts_R &= _correlation(targets, flipped) <= UNLIKE
-        fits_R = counts_R & (mirrored_R >= straight_R - TIE)
+        fits_R = counts_R & (mirrored_R >= unmirrored_R - TIE)
         found[name] = _Counts(int(counts_R.sum()), int(fits_R.sum()))
     return found
 

@@ -96,7 +96,7 @@ def _similarities(node: Node, saved: SavedValues, *, reduced: bool) -> torch.Ten
     """
     name = operation(node)
     behind = graph.through_views(node.next_functions[0][0]) if node.next_functions else None
-    if behind is None or reduced:
+    if behind is None:
         return None
     if name == "nll_loss" and operation(behind) == "log_softmax":
         labels, logs = saved.of(node).get("target"), saved.of(behind).get("result")
@@ -107,7 +107,8 @@ def _similarities(node: Node, saved: SavedValues, *, reduced: bool) -> torch.Ten
         return logs - logs.diagonal()[:, None]
     if name == "logsumexp":
         return saved.of(node).get("self")
-    if name == "sum" and operation(behind) == "exp" and len(getattr(node, "_saved_dim", ())) == 1:
+    adds = name == "sum" and not reduced and len(getattr(node, "_saved_dim", ())) == 1
+    if adds and operation(behind) == "exp":
         powers = saved.of(behind).get("result")
         return powers.log() if powers is not None and _is_of_products(behind) else None
     return None
