@@ -97,6 +97,7 @@ PLANTED = (
     exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
     exactly("warm_up_restarts", "OPT624", 20, severity="warning"),
     exactly("own_row_competes", "LOS428", 0, severity="warning"),
+    exactly("likelihood_minimized", "LOS429", 0, severity="warning"),
     exactly("overlap_minimized", "LOS421", 0, severity="warning"),
     exactly("pairs_one_sided", "LOS425", 0, severity="info"),
     exactly("micro_batches_cleared", "GRD109", 0, severity="warning"),

@@ -57,7 +57,9 @@ def scored(counts_KK: np.ndarray, *trained: LossCall) -> list[Finding]:
     """Check three evaluations that compute only an accuracy."""
     targets = TargetSample(dtype="int64", count=36, confusion=tuple(counts_KK.reshape(-1).tolist()))
     looks = (
-        LabelledOutputs(step=50 * n, mode=Mode.EVAL, variable="y", targets=targets, location="t:3")
+        LabelledOutputs(
+            step=50 * n, mode=Mode.EVAL, site="t:3", variable="y", targets=targets, location="t:3"
+        )
         for n in range(3)
     )
     return labels_renumbered().check(window(*trained, *looks, steps=200))

@@ -25,9 +25,9 @@ def averaged_weights_lag(
     *,
     left: float = threshold(0.1, unit="of the average", source="chosen by hand"),
     moved: float = threshold(
-        0.01, unit="of the distance that the weights moved", source="chosen by hand"
+        0.005, unit="of the distance that the weights moved", source="chosen by hand"
     ),
-    steps: int = threshold(300, unit="steps between looks at a copy", source="chosen by hand"),
+    steps: int = threshold(200, unit="steps between looks at a copy", source="chosen by hand"),
 ) -> Found | None:
     """The averaged weights at the end of training are still mostly initial weights.
 

@@ -125,11 +125,11 @@ def _evaluations(window: Window) -> list[list[LossCall]] | list[list[LabelledOut
     if evaluated:
         return by_place(evaluated)
     trained = {call.classes for call in calls if call.mode is Mode.TRAIN and _has_labels(call)}
-    found: dict[tuple[str | None, str], list[LabelledOutputs]] = defaultdict(list)
+    found: dict[tuple[str, str], list[LabelledOutputs]] = defaultdict(list)
     for one in window.seen(LabelledOutputs):
         size = len(one.targets.confusion or ())
         if any(size == (classes or 0) ** 2 for classes in trained):
-            found[one.location, one.variable].append(one)
+            found[one.site, one.variable].append(one)
     return list(found.values())
 
 

@@ -58,6 +58,7 @@ class TestTorch(AdapterTests):
         "LabelledOutputs": "tests/adapters/torch/forward/test_labelled_outputs.py",
         "MirroredTargets": "tests/adapters/torch/losses/test_mirrored_targets.py",
         "OwnRowCompetes": "tests/adapters/torch/losses/test_own_row_competes.py",
+        "ShareAdded": "tests/adapters/torch/losses/test_shares.py",
         "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",
         "EqualViews": "tests/adapters/torch/forward/test_equal_views.py",

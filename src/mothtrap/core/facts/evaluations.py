@@ -87,9 +87,11 @@ class LabelledOutputs(Fact, frozen=True, kw_only=True, tag=True):
 
     `variable` is the variable of the script that holds one integer per row of the scores. If there
     are several, it is the one that the scores predict best. `targets` has the labels (`confusion`).
-    `location` is the line that calls the model.
+    `site` names the line that calls the model, and the lines that called its function; `location`
+    is the line.
     """
 
+    site: str
     variable: str
     targets: TargetSample
     location: str | None = None

@@ -415,3 +415,15 @@ class OwnRowCompetes(Fact, frozen=True, kw_only=True, tag=True):
     found: int
     rows: int
     location: str | None = None
+
+
+class ShareAdded(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss adds the logarithm of a hand-written softmax, the probability of the right answer.
+
+    It did so in `added` of `looks` inspected backward passes of a line. `location` is the line of
+    the loss.
+    """
+
+    looks: int
+    added: int
+    location: str | None = None

@@ -72,3 +72,14 @@ def test_predictions_are_no_labels() -> None:
         model(given + predicted[:, None])
 
     assert all(one.variable != "predicted" for one in observed(evaluate))
+
+
+def test_two_datasets_in_one_evaluation_are_told_apart() -> None:
+    def both(model: nn.Module, given: Tensor, wanted: Tensor) -> None:
+        accuracy(model, given, (wanted + 4) % 5)
+        accuracy(model, given, wanted)
+
+    found = observed(both)[:2]
+    assert len({one.site for one in found}) == 2
+    right, wrong = (np.reshape(one.targets.confusion or (), (5, 5)) for one in found)
+    assert (np.trace(right), np.trace(wrong)) == (120, 0)

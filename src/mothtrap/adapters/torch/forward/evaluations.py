@@ -235,7 +235,7 @@ class EvaluationObserver:
         every = list(ended.ran.values()) if ended is not None else []
         labelled = self._labelled.closed(step)
         has_loss = any(ran.labelled for ran in every)
-        for kept in self._graphs.closed(step), None if has_loss else labelled:
+        for kept in (self._graphs.closed(step), *([] if has_loss else labelled)):
             if kept is not None:
                 self._job.recorder.notes.observe(kept)
         for ran in every:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 import torch
 
 from mothtrap.adapters.torch.job.readable import is_plain, is_readable
-from mothtrap.adapters.torch.losses import loss_values
+from mothtrap.adapters.torch.losses import evaluated_losses, loss_values
+from mothtrap.adapters.torch.losses.evaluated_losses import Site
 from mothtrap.adapters.torch.losses.evaluated_predictions import MAX_CLASSES, MAX_ROWS
 from mothtrap.core.facts.evaluations import LabelledOutputs
 from mothtrap.core.facts.losses import TargetSample
@@ -23,14 +25,25 @@ from mothtrap.tracing.source.syntax import parsed
 
 FIRST = 4
 """Number of first evaluations that are inspected; later ones are at powers of two."""
-MAX_LOOKS = 64
-"""Maximum number of inspected forward passes of an evaluation: about 0.1 ms each."""
+MAX_LOOKS, MAX_SITES = 64, 4
+"""Maximum number of inspected forward passes of a call site, about 0.1 ms each, and of sites of an
+evaluation: a script often evaluates its training and its test data one after the other.
+"""
 LEAST_CLASSES = 3
 MAX_VARIABLES = 8
 SELECTIONS = frozenset({"argmax", "max", "topk", "sort", "argsort", "round"})
 """Functions that turn scores into predicted classes."""
 AGREES = 0.5
 """Share of rows from which the scores agree with a variable; chosen by hand."""
+
+
+@dataclass(slots=True)
+class _Site:
+    """Evaluated rows of one call site, and its predictions by the values of each variable."""
+
+    rows: int = 0
+    looks: int = 0
+    tables: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 class LabelledOutputObserver:
@@ -41,61 +54,62 @@ class LabelledOutputObserver:
 
     def __init__(self) -> None:
         self._number = 0
-        self._looks = self._rows = 0
-        self._tables: dict[str, torch.Tensor] = {}
-        self._location: str | None = None
+        self._sites: dict[Site, _Site] = {}
 
     def returned(self, scores: torch.Tensor) -> None:
         """Count the predictions of one forward pass, if due."""
-        if self._rows >= MAX_ROWS or self._looks >= MAX_LOOKS or not self._is_due():
-            return
-        if scores.ndim != 2 or not scores.is_floating_point() or not is_readable(scores):
+        if scores.ndim != 2 or not scores.is_floating_point() or not self._is_due():
             return
         rows, classes = scores.shape
-        if not LEAST_CLASSES <= classes <= MAX_CLASSES or rows < 2:
+        if not LEAST_CLASSES <= classes <= MAX_CLASSES or rows < 2 or not is_readable(scores):
             return
-        frame = frames.user_frame()
-        if frame is None:
+        frame, place = frames.user_frame(), evaluated_losses.user_site()
+        if frame is None or (place not in self._sites and len(self._sites) >= MAX_SITES):
             return
-        self._looks, self._rows = self._looks + 1, self._rows + rows
-        self._location = frames.location(frame)
+        site = self._sites.setdefault(place, _Site())
+        if site.rows >= MAX_ROWS or site.looks >= MAX_LOOKS:
+            return
+        site.looks, site.rows = site.looks + 1, site.rows + rows
         held = list(_labels(frame, rows, classes))
         if not held:
             return
         predicted = scores.detach()[:MAX_ROWS].argmax(1).to("cpu")
         for name, labels in held:
-            if name not in self._tables and len(self._tables) >= MAX_VARIABLES:
+            if name not in site.tables and len(site.tables) >= MAX_VARIABLES:
                 continue
             counts = loss_values.counted(predicted, labels, classes)
             table = torch.tensor(counts).reshape(classes, classes)
-            known = self._tables.get(name)
+            known = site.tables.get(name)
             if known is None or known.shape == table.shape:
-                self._tables[name] = table if known is None else known + table
+                site.tables[name] = table if known is None else known + table
 
-    def closed(self, step: int) -> LabelledOutputs | None:
-        """End the evaluation; return the variable that its scores predict best."""
-        tables, self._tables = self._tables, {}
-        self._number += self._looks > 0 or not self._is_due()
-        self._looks = self._rows = 0
-        if not tables:
-            return None
-        name = max(tables, key=lambda one: _fit(tables[one]))
-        table = tables[name]
-        return LabelledOutputs(
-            step=step,
-            mode=Mode.EVAL,
-            variable=name,
-            targets=TargetSample(
-                dtype="int64",
-                count=int(table.sum()),
-                confusion=tuple(table.reshape(-1).tolist()),
-            ),
-            location=self._location,
-        )
+    def closed(self, step: int) -> list[LabelledOutputs]:
+        """End the evaluation; return the variable that the scores of each site predict best."""
+        sites, self._sites = self._sites, {}
+        self._number += bool(sites) or not self._is_due()
+        return [_fact(place, one, step) for place, one in sites.items() if one.tables]
 
     def _is_due(self) -> bool:
         number = self._number
         return number < FIRST or number & (number - 1) == 0
+
+
+def _fact(place: Site, site: _Site, step: int) -> LabelledOutputs:
+    lines = [frames._place(filename, line) for filename, line, _ in place]
+    name = max(site.tables, key=lambda one: _fit(site.tables[one]))
+    table = site.tables[name]
+    return LabelledOutputs(
+        step=step,
+        mode=Mode.EVAL,
+        site=" from ".join(lines),
+        variable=name,
+        targets=TargetSample(
+            dtype="int64",
+            count=int(table.sum()),
+            confusion=tuple(table.reshape(-1).tolist()),
+        ),
+        location=lines[0] if lines else None,
+    )
 
 
 def _fit(table: torch.Tensor) -> tuple[bool, int]:

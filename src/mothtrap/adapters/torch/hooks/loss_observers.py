@@ -18,6 +18,7 @@ from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.own_row_competes import OwnRowObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
+from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
@@ -36,6 +37,7 @@ from mothtrap.core.facts.losses import (
     OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
+    ShareAdded,
     SimilarityLoss,
     TrainedTarget,
     UnreadEnds,
@@ -74,6 +76,7 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
     observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)

@@ -57,6 +57,7 @@ from mothtrap.core.facts.losses import (
     OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
+    ShareAdded,
     SimilarityLoss,
     TokenShares,
     TrainedTarget,
@@ -113,7 +114,7 @@ OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
-        *(MirroredTargets, NoisePrediction, OwnRowCompetes),
+        *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
     )
 )
 """Facts that require a backward pass."""
