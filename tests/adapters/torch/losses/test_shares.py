@@ -36,8 +36,9 @@ def share(z: Tensor) -> Tensor:
         lambda z: share(z).log().mean(),
         lambda z: 0.5 * (share(z) + 1e-8).log().sum() / 6,
         lambda z: -(-share(z).log()).mean(),
+        lambda z: (z[:4].exp().diagonal() / z[:4].exp().sum(1)).log().mean(),
     ],
-    ids=["added", "scaled", "twice negated"],
+    ids=["added", "scaled", "twice negated", "diagonal"],
 )
 def test_an_added_log_probability(loss_of: Callable[[Tensor], Tensor]) -> None:
     assert observed(loss_of) == [5]

@@ -19,7 +19,10 @@ MAX_STEPS = 5
 """Maximum number of sums, selections, and factors between a quotient and an exponential. Chosen by
 hand.
 """
-BETWEEN = frozenset({"sum", "add", "sub", "mul", "index", "gather", "cat", "masked_select"})
+BETWEEN = frozenset(
+    {"sum", "add", "sub", "mul", "index", "gather", "cat", "masked_select", "masked_fill"}
+    | {"diagonal", "select", "slice"}
+)
 """Operations between a quotient and its exponentials."""
 
 
