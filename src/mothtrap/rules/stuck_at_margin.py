@@ -53,8 +53,8 @@ def stuck_at_margin(
         Warning when, over `calls` calls, the means of the sampled values in the first and in the
         second half are between `below` and `above` times this value. For pairs, the mean of the
         second half may be up to `above_pairs` times the value, and the first half has no upper
-        limit. Error after `worthless_calls`. Warning also when, over twice as many calls, the mean of
-        the first half is above this range, and that of the second half is within it.
+        limit. Error after `worthless_calls`. Warning also when, over twice as many calls, the mean
+        of the first half is above this range, and that of the second half is within it.
 
     Stays quiet:
         For losses that fall below this value, and in the first `calls` calls. For pairs that all
@@ -107,8 +107,7 @@ def stuck_at_margin(
             level = f"{_level(last):.3g}, its value for equal distances (margin {last.margin:g}),"
         return Found.of(
             last,
-            f"{last.loss} {verb} {level} {over} {last.calls} calls "
-            f"(mean {value:.3g}): {why}",
+            f"{last.loss} {verb} {level} {over} {last.calls} calls (mean {value:.3g}): {why}",
             severity="error" if last.calls >= worthless_calls and not fell else "warning",
             step=0,
             count=last.calls,

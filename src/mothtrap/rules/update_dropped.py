@@ -10,7 +10,9 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
-WITHOUT_STEP = "Without a step, the weights keep their initial values, and the model learns nothing."
+WITHOUT_STEP = (
+    "Without a step, the weights keep their initial values, and the model learns nothing."
+)
 
 
 @rule(

@@ -55,7 +55,6 @@ class TestTorch(AdapterTests):
         "MarginLoss": "tests/adapters/torch/losses/test_margins.py",
         "MicroBatchesCleared": "tests/tracing/steps/test_gradient_order.py",
         "CopyLag": "tests/adapters/torch/forward/test_evaluated_copies.py",
-        "LabelledOutputs": "tests/adapters/torch/forward/test_labelled_outputs.py",
         "MirroredTargets": "tests/adapters/torch/losses/test_mirrored_targets.py",
         "OwnRowCompetes": "tests/adapters/torch/losses/test_own_row_competes.py",
         "ShareAdded": "tests/adapters/torch/losses/test_shares.py",

@@ -136,7 +136,8 @@ def _foregrounds(
 
 def _small(maps: torch.Tensor) -> torch.Tensor:
     """Return the first maps, averaged to a small size."""
-    size = [min(MAX_SIZE, n) for n in maps.shape[2:]]
+    height, width = maps.shape[2:]
+    size = min(MAX_SIZE, height), min(MAX_SIZE, width)
     return functional.adaptive_avg_pool2d(maps[:MAX_ROWS].float(), size).cpu()
 
 
@@ -175,4 +176,5 @@ def _correlation(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return the correlation of each row, shape (R,); NaN for constant rows."""
     one, other = one.flatten(1), other.flatten(1)
     one, other = one - one.mean(1, keepdim=True), other - other.mean(1, keepdim=True)
-    return (one * other).sum(1) / (one.norm(dim=1) * other.norm(dim=1))
+    found: torch.Tensor = (one * other).sum(1) / (one.norm(dim=1) * other.norm(dim=1))
+    return found
