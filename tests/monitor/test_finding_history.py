@@ -168,3 +168,11 @@ def test_what_came_and_went_has_not_filled_the_training() -> None:
         book.add(found(first, last, severity=WARNING), window(steps=last + 2))
         book.passed("GRD101", last + 20)
     assert book.findings[0].severity is Severity.INFO
+
+
+def test_a_fault_is_not_taken_for_lasting_until_the_rule_looked_again() -> None:
+    # A short run ended before the rule had looked again; the loss had long left its plateau.
+    book = FindingHistory()
+    book.add(found(3, 300, severity=WARNING), window(steps=301))
+    book.passed("GRD101", 800)
+    assert book.findings[0].severity is Severity.INFO

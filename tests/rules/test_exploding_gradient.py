@@ -241,3 +241,12 @@ def test_batches_of_one_row_explode_when_the_norm_stays_high() -> None:
     losses = np.concatenate([FALLING[:70], growth])
     [finding] = check(norm(norms), loss(losses), loss_call_of(1))
     assert finding.severity is Severity.ERROR
+
+
+def test_a_gradient_as_at_the_start_is_no_explosion_while_the_loss_stands() -> None:
+    # A triplet loss: most batches have no triplet within the margin.
+    norms = np.concatenate([[5.0, 3.0, 1.0], np.full(60, 0.01), np.full(10, 4.0)])
+    losses = loss(np.full(len(norms), 0.1))
+    assert check(norm(norms), losses) == []
+    norms[-10:] = 6.0
+    assert [one.severity for one in check(norm(norms), losses)] == [Severity.WARNING]

@@ -7,6 +7,8 @@ from tests.rules.classified import classified
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import LabelledOutputs
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.labels_renumbered import labels_renumbered
@@ -49,6 +51,32 @@ def test_a_class_that_is_missing_shifts_the_others() -> None:
 )
 def test_stays_quiet(counts_KK: np.ndarray) -> None:
     assert check(counts_KK) == []
+
+
+def scored(counts_KK: np.ndarray, *trained: LossCall) -> list[Finding]:
+    """Check three evaluations that compute only an accuracy."""
+    targets = TargetSample(dtype="int64", count=36, confusion=tuple(counts_KK.reshape(-1).tolist()))
+    looks = (
+        LabelledOutputs(
+            step=50 * n, mode=Mode.EVAL, site="t:3", variable="y", targets=targets, location="t:3"
+        )
+        for n in range(3)
+    )
+    return labels_renumbered().check(window(*trained, *looks, steps=200))
+
+
+def test_an_evaluation_without_a_loss() -> None:
+    trained = classified((9 * np.eye(4, dtype=int)).tolist())
+    [finding] = scored(SHIFTED, *trained)
+    assert (finding.step, finding.mode, finding.location) == (0, "eval", "t:3")
+    assert scored(9 * np.eye(4, dtype=int), *trained) == []
+
+
+def test_outputs_that_are_no_trained_classes_are_not_compared() -> None:
+    with pytest.raises(NotApplicable):
+        scored(SHIFTED)  # a clustering
+    with pytest.raises(NotApplicable):
+        scored(SHIFTED, *classified((9 * np.eye(5, dtype=int)).tolist()))
 
 
 def test_says_what_is_missing() -> None:

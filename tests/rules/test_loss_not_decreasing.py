@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, noise, series, window
@@ -67,7 +69,14 @@ def test_stays_quiet(values: np.ndarray) -> None:
 
 
 def test_is_silent_about_a_beginning_that_left_the_window() -> None:
-    assert check(loss(FLAT, total=5000)) == []
+    with pytest.raises(NotApplicable, match="no longer in the window"):
+        check(loss(FLAT, total=5000))
+
+
+def test_a_loss_that_has_fallen_since_ends_an_earlier_finding() -> None:
+    late = dataclasses.replace(loss(FLAT / 4, total=5000), first=2.3)
+    assert check(late) == []
+    assert LossNotDecreasing.passes
 
 
 def test_does_not_apply_to_losses_that_change_sign() -> None:

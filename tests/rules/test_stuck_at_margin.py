@@ -40,6 +40,14 @@ def test_a_loss_that_leaves_its_margin_is_fine() -> None:
     assert check(0.8) == []
 
 
+def test_a_loss_that_only_falls_to_its_margin_is_a_warning() -> None:
+    [finding] = check(0.8, 0.5)
+    assert finding.severity is Severity.WARNING
+    assert "fell only to its margin of 0.5 in 400 calls" in finding.message
+    assert check(0.8, 0.6) == []
+    assert check(0.8, 0.45) == []
+
+
 def test_needs_a_loss_with_a_margin_and_enough_calls() -> None:
     with pytest.raises(NotApplicable):
         check()

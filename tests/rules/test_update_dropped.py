@@ -5,7 +5,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.facts.compiling import UpdateDropped as Seen
 from mothtrap.core.findings import Severity
-from mothtrap.rules.update_dropped import update_dropped
+from mothtrap.rules.update_dropped import WITHOUT_STEP, update_dropped
 
 
 def test_weights_that_stay_the_old_ones_are_an_error() -> None:
@@ -60,4 +60,5 @@ def test_an_optimizer_that_never_steps_is_an_error_without_a_step() -> None:
     [finding] = update_dropped().check(window(told, steps=0))
     assert (finding.severity, finding.location) == (Severity.ERROR, "a.py:9")
     assert "backward ran 80 times, but Adam never stepped" in finding.message
+    assert finding.why == WITHOUT_STEP
     assert "optimizer.step()" in finding.fixes[0]

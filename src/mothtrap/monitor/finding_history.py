@@ -102,7 +102,8 @@ def _passed(case: Finding, step: int) -> Finding:
     if not isinstance(ended, int):
         ended, message = step, f"{case.message}; it had ended by step {step}"
     again = case.evidence.get(AGAIN)
-    held = ended - (again if isinstance(again, int) else case.step)
+    # Until the rule looked again, the fault may have ended at any time.
+    held = min(ended, case.last_step) - (again if isinstance(again, int) else case.step)
     lasting = held >= LASTING_STEPS and held >= LASTING_SHARE * (step + 1)
     return msgspec.structs.replace(
         case,

@@ -6,11 +6,13 @@ Shape suffixes: K = classes (rows: labels, columns: predictions).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.evaluations import LabelledOutputs
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.window import Floats, Window
 
@@ -28,6 +30,8 @@ def require_rows(window: Window, samples: int) -> None:
         raise NotEnoughData(f"needs {samples} samples, but the dataset has {max(known)}")
 
 
+CallT = TypeVar("CallT", bound=LossCall | LabelledOutputs)
+
 BETTER = 1.02
 """Accuracy, as a multiple of the share of the most frequent class, from which a model is better
 than one that always predicts this class. Chosen by hand."""
@@ -41,9 +45,9 @@ def is_constant(confusion_KK: Floats) -> bool:
     return bool(np.trace(confusion_KK) <= BETTER * confusion_KK.sum(axis=1).max())
 
 
-def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
+def late_calls(calls: Sequence[CallT], samples: int) -> list[CallT]:
     """Return the latest calls with predictions that together have `samples` labels."""
-    found: list[LossCall] = []
+    found: list[CallT] = []
     seen = 0
     for call in reversed(calls):
         if call.targets is None or not call.targets.confusion:
@@ -86,7 +90,7 @@ def two_stretches(calls: Sequence[LossCall], samples: int) -> tuple[list[LossCal
     return (before if table is not None and table.sum() >= samples else []), late
 
 
-def confusion(calls: Sequence[LossCall]) -> Floats | None:
+def confusion(calls: Sequence[LossCall | LabelledOutputs]) -> Floats | None:
     """Return counts by label and predicted class, shape (K, K); None without predictions."""
     tables = [c.targets.confusion for c in calls if c.targets is not None and c.targets.confusion]
     if not tables:

@@ -1,11 +1,12 @@
-"""OPT613: the averaged weights at the end of `fit` are still mostly initial weights."""
+"""OPT613: the averaged weights at the end of training are still mostly initial weights."""
 
 from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import EpochMetrics, WeightsAveraged
+from mothtrap.core.facts.evaluations import CopyLag
 from mothtrap.core.found import Found
-from mothtrap.core.needs import Need
+from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -14,16 +15,26 @@ from mothtrap.core.window import Window
 @rule(
     "OPT613",
     title="averaged weights lag behind",
-    needs=[Need(facts=(WeightsAveraged,)), Need(facts=(EpochMetrics,), optional=True)],
+    needs=[
+        *any_of(Need(facts=(WeightsAveraged,)), Need(facts=(CopyLag,))),
+        Need(facts=(EpochMetrics,), optional=True),
+    ],
 )
 def averaged_weights_lag(
-    window: Window, *, left: float = threshold(0.1, unit="of the average", source="chosen by hand")
+    window: Window,
+    *,
+    left: float = threshold(0.1, unit="of the average", source="chosen by hand"),
+    moved: float = threshold(
+        0.005, unit="of the distance that the weights moved", source="chosen by hand"
+    ),
+    steps: int = threshold(200, unit="steps between looks at a copy", source="chosen by hand"),
 ) -> Found | None:
-    """The averaged weights at the end of `fit` are still mostly initial weights.
+    """The averaged weights at the end of training are still mostly initial weights.
 
     What it detects:
         An optimizer that replaces the weights by their moving average when `fit` ends, with a
-        momentum so close to 1 that the average is still near the initial weights.
+        momentum so close to 1 that the average is still near the initial weights. Also a copy of
+        the trained model that is evaluated, and follows its weights much too slowly.
 
     Why it matters:
         During `fit` the model is evaluated with its current weights, and the metrics look good.
@@ -31,10 +42,13 @@ def averaged_weights_lag(
 
     Fires:
         Warning at the end of `fit` when more than `left` of the average is its initial value.
+        Warning at the end of a PyTorch job when a copy of the trained model, over at least `steps`
+        steps, moved less than `moved` times as far as the trained weights are away from where the
+        copy was.
 
     Stays quiet:
         For optimizers that replace the weights by the average during training, because
-        evaluations then show the problem.
+        evaluations then show the problem. For copies that never change (see LOS413).
 
     What to do:
         - Lower the momentum so that it averages over at most a tenth of the steps: 0.99 for
@@ -49,7 +63,18 @@ def averaged_weights_lag(
         Polyak, Juditsky 1992, Acceleration of stochastic approximation by averaging,
         https://doi.org/10.1137/0330046
     """
+    for one in window.seen(CopyLag):
+        if one.steps >= steps and 0 < one.moved < moved:
+            return Found.of(
+                one,
+                f"{one.module}, a copy of the trained model, moved only {one.moved:.2g} times as "
+                f"far as the trained weights in {one.steps} steps (limit {moved:g}): it still has "
+                "the weights of the start",
+                evidence={"value": one.moved, "limit": moved, "steps": one.steps},
+            )
     seen = list(window.seen(WeightsAveraged))
+    if not seen and any(window.seen(CopyLag)):
+        return None
     if not seen:
         if any(window.seen(EpochMetrics)):
             raise NotApplicable("no optimizer averages the weights")

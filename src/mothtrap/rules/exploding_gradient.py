@@ -37,6 +37,10 @@ START_STEPS, START_RISE, START_BREAK = 20, 2.0, 10.0
 """Number of steps after the first, and rise of the loss in them that makes a warning and an
 error; chosen by hand."""
 
+START_NORMS = 5
+"""Number of first gradient norms that a later one must exceed if the loss does not rise; chosen by
+hand: the gradient of a loss with a margin is 0 for many batches."""
+
 HEALTHY_START = 100.0
 """Largest initial gradient norm of healthy networks; measured like `start_ratio`."""
 
@@ -75,7 +79,8 @@ class ExplodingGradient(Rule):
     Stays quiet:
         For a spike of one or two steps; with very small batches, for a spike of steps that
         have fewer than 16 rows in total. For the usual rise of the norm in early training. For
-        a gradient that was near 0 before or is still below 0.01. While the loss keeps falling.
+        a gradient that was near 0 before or is still below 0.01. While the loss keeps falling. For
+        a gradient that is no larger than in the first steps, if the loss does not rise.
         For steps that loss scaling skips. For growth with depth, if a layer gets a gradient of 0.
         GAN players get at most a warning.
 
@@ -187,6 +192,9 @@ class ExplodingGradient(Rule):
             severity = Severity.ERROR
         elif after >= 0.9 * before and explosion.lasting:
             severity = Severity.WARNING
+            peak = norm_S[explosion.onset : explosion.last + 1].max()
+            if steps_S[0] == 0 and peak <= norm_S[:START_NORMS].max():
+                return None  # as at the start: it was small in between
         else:
             return None
         if has_players(window):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import LabelledOutputs
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
@@ -22,7 +25,7 @@ SHOWN = 3
 @rule(
     "DAT532",
     title="classes numbered differently",
-    needs=[Need(facts=(LossCall,))],
+    needs=[Need(facts=(LossCall,)), Need(facts=(LabelledOutputs,), optional=True)],
     explains=(
         "confusion",
         "early_stopping_misled",
@@ -58,15 +61,17 @@ def labels_renumbered(
         the sorted folder names of a part of the data that lacks a class.
 
     Fires:
-        Warning when at least `moved` of the latest `labels` labels of an evaluation loss belong to
+        Warning when at least `moved` of the latest `labels` labels of an evaluation belong to
         classes that are consistently predicted as another class. Consistently means that, for each
         of at least three classes, `agreement` of its labels are predicted as a single class, and no
         two classes are predicted as the same class. Classes with fewer than `of_class` labels do
         not count.
+        The labels are those of the evaluation loss. Without a loss, they are the variable of the
+        script that has one integer per row and that the model predicts best.
 
     Stays quiet:
-        For two classes, more than 20 classes, several labels per example, and evaluations that
-        compute no class loss.
+        For two classes, more than 20 classes, several labels per example, and models that are not
+        trained with a class loss.
 
     What to do:
         - Assign the numbers once, from the training data, and use them for every dataset:
@@ -80,15 +85,10 @@ def labels_renumbered(
     References:
         https://scikit-learn.org/stable/modules/generated/sklearn.preprocessing.LabelEncoder.html
     """
-    calls = [
-        call
-        for call in window.seen(LossCall)
-        if call.mode is Mode.EVAL and call.targets is not None and call.targets.confusion
-    ]
-    if not calls:
+    most, groups = 0, _evaluations(window)
+    if not groups:
         raise NotApplicable("no predictions of an evaluation of at most 20 classes were recorded")
-    most = 0
-    for same in by_place(calls):
+    for same in groups:
         late = late_calls(same, labels)
         counts_KK = confusion(late)
         count = int(counts_KK.sum()) if counts_KK is not None else 0
@@ -112,6 +112,30 @@ def labels_renumbered(
     if most < labels:
         raise NotEnoughData(f"needs {labels} labels of an evaluation, saw {most}")
     return None
+
+
+def _evaluations(window: Window) -> list[list[LossCall]] | list[list[LabelledOutputs]]:
+    """Return the evaluations with predictions, by line: those with a loss if there are any."""
+    calls = list(window.seen(LossCall))
+    evaluated = [
+        call
+        for call in calls
+        if call.mode is Mode.EVAL and call.targets is not None and call.targets.confusion
+    ]
+    if evaluated:
+        return by_place(evaluated)
+    trained = {call.classes for call in calls if call.mode is Mode.TRAIN and _has_labels(call)}
+    found: dict[tuple[str, str], list[LabelledOutputs]] = defaultdict(list)
+    for one in window.seen(LabelledOutputs):
+        size = len(one.targets.confusion or ())
+        if any(size == (classes or 0) ** 2 for classes in trained):
+            found[one.site, one.variable].append(one)
+    return list(found.values())
+
+
+def _has_labels(call: LossCall) -> bool:
+    """Return whether a loss has one class number per row."""
+    return call.targets is not None and bool(call.targets.confusion)
 
 
 def _renumbered(counts_KK: Floats, of_class: int, agreement: float) -> dict[int, int]:

@@ -27,6 +27,8 @@ from mothtrap.rules._stretches import share_below
 
 WARM_RATIO = 0.1
 """A rate below this share of the largest rate belongs to the warm-up; chosen by hand."""
+FALLEN = 2.5
+"""Multiple of the expected fall from which a loss has clearly fallen; chosen by hand."""
 
 
 @frozen
@@ -77,6 +79,7 @@ class LossNotDecreasing(Rule):
     )
     proof = Proof(title="Loss", scalars=("loss",), reference=("early",))
     explains = ("overtraining",)
+    passes = True
 
     num_steps: int = threshold(
         150, unit="steps of the series after warm-up", source="chosen by hand"
@@ -105,7 +108,7 @@ class LossNotDecreasing(Rule):
                 "several losses compete with each other, so they do not have to decrease"
             )
         if series.total > len(series):
-            # The start was checked while it was in the window.
+            self._require_fall(series, loss_S)
             return None
         warm = _after_warm_up(window, series, steps_S)
         late_S = loss_S[warm:]
@@ -138,13 +141,23 @@ class LossNotDecreasing(Rule):
             },
         )
 
+    def _require_fall(self, series: Series, loss_S: Floats) -> None:
+        """Check that a loss whose start was evaluated earlier has fallen since.
+
+        Raises:
+            NotApplicable: It has not, so an earlier finding has not ended.
+        """
+        late = float(np.median(loss_S[-max(1, len(loss_S) // 5) :]))
+        if not late < series.first * (1 - FALLEN * self.diff_percent / 100):
+            raise NotApplicable("the first losses are no longer in the window")
+
     def _fell_between(self, loss_S: Floats, early: float) -> bool:
         """Return whether the loss was clearly lower in between and rose again."""
         fifth = len(loss_S) // 5
         if not fifth:
             return False
         middle = [np.median(loss_S[i * fifth : (i + 1) * fifth]) for i in range(1, 4)]
-        return bool(min(middle) < early * (1 - 2.5 * self.diff_percent / 100))
+        return bool(min(middle) < early * (1 - FALLEN * self.diff_percent / 100))
 
 
 def _after_warm_up(window: Window, series: Series, steps_S: Ints) -> int:

@@ -126,8 +126,8 @@ class LossSpike(Rule):
             last_step=int(steps_S[max(place for _, place, _ in spikes)]),
             count=len(spikes),
             message=(
-                f"the loss jumped to {value:.3g}, {value / max(level, 1e-300):.3g}x the median "
-                f"{level:.3g} of the previous {self.before} steps"
+                f"the loss jumped to {value:.3g}, {_times(value, level)}the median {level:.3g} of "
+                f"the previous {self.before} steps"
                 + (
                     "; it recovered"
                     if recovered
@@ -183,3 +183,7 @@ def _restarted(window: Window, series: Series, step: int) -> bool:
     steps_S, rate_S = learning_rates(window, series)
     recent_S = rate_S[(steps_S >= step - RATE_STEPS) & (steps_S <= step)]
     return len(recent_S) > 1 and float(recent_S.max()) > RATE_RATIO * float(recent_S.min())
+
+
+def _times(value: float, level: float) -> str:
+    return f"{value / level:.3g}x " if level > 0 else "from "

@@ -53,7 +53,8 @@ def stuck_at_margin(
         Warning when, over `calls` calls, the means of the sampled values in the first and in the
         second half are between `below` and `above` times this value. For pairs, the mean of the
         second half may be up to `above_pairs` times the value, and the first half has no upper
-        limit. Error after `worthless_calls`.
+        limit. Error after `worthless_calls`. Warning also when, over twice as many calls, the mean
+        of the first half is above this range, and that of the second half is within it.
 
     Stays quiet:
         For losses that fall below this value, and in the first `calls` calls. For pairs that all
@@ -90,8 +91,9 @@ def stuck_at_margin(
         shares = np.concatenate([np.array(one.values) / _level(one) for one in every])
         pairs = _level(last) != last.margin
         first, second = (float(half.mean()) for half in np.array_split(shares, 2))
-        # distances of pairs may be large at first
-        largest = second if pairs else max(first, second)
+        # distances of pairs may be large at first, and a loss may fall to its margin
+        fell = not pairs and first > above and last.calls >= 2 * calls
+        largest = second if pairs or fell else max(first, second)
         stays = min(first, second) >= below and largest <= (above_pairs if pairs else above)
         if last.calls < calls or not stays:
             continue
@@ -99,13 +101,14 @@ def stuck_at_margin(
         why = "rows are as far from rows of their own class as from other rows"
         if last.equal == len(last.values):
             why = "all embeddings have become equal"
+        verb, over = ("fell only to", "in") if fell else ("has stayed at", "for")
         level = f"its margin of {last.margin:g}"
         if pairs:
             level = f"{_level(last):.3g}, its value for equal distances (margin {last.margin:g}),"
         return Found.of(
             last,
-            f"{last.loss} has stayed at {level} for {last.calls} calls (mean {value:.3g}): {why}",
-            severity="error" if last.calls >= worthless_calls else "warning",
+            f"{last.loss} {verb} {level} {over} {last.calls} calls (mean {value:.3g}): {why}",
+            severity="error" if last.calls >= worthless_calls and not fell else "warning",
             step=0,
             count=last.calls,
             evidence={

@@ -60,7 +60,8 @@ def unused_module(
     Stays quiet:
         Hidden modules without gradients, such as a teacher. Hidden parameters that the script
         passes to an optimizer. Modules whose parameters are used without calling the module.
-        Modules whose calls cannot be observed, such as compiled ones.
+        Modules whose calls cannot be observed, such as compiled ones. A layer that
+        `nn.TransformerEncoder` or `nn.TransformerDecoder` has copied.
 
     What to do:
         - Keep modules in an `nn.ModuleList` or `nn.ModuleDict` and parameters in an

@@ -10,6 +10,10 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+WITHOUT_STEP = (
+    "Without a step, the weights keep their initial values, and the model learns nothing."
+)
+
 
 @rule(
     "OPT620",
@@ -88,6 +92,7 @@ def update_dropped(
         step=max(0, first.step - first.calls + 1),
         count=last.calls,
         fixes=fixes,
+        why=WITHOUT_STEP if last.why == "not stepped" else None,
         evidence={"function": last.function, "calls": last.calls, "why": last.why},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.losses import TargetSample
 
 
 class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
@@ -81,6 +82,21 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class LabelledOutputs(Fact, frozen=True, kw_only=True, tag=True):
+    """Class scores of an evaluation without a loss, compared with labels that the script holds.
+
+    `variable` is the variable of the script that holds one integer per row of the scores. If there
+    are several, it is the one that the scores predict best. `targets` has the labels (`confusion`).
+    `site` names the line that calls the model, and the lines that called its function; `location`
+    is the line.
+    """
+
+    site: str
+    variable: str
+    targets: TargetSample
+    location: str | None = None
+
+
 class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
     """A copy of a trained model ran without a graph after `step` steps.
 
@@ -95,6 +111,21 @@ class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
     same: int = 0
     apart: int = 0
     initial_norms: int = 0
+    location: str | None = None
+
+
+class CopyLag(Fact, frozen=True, kw_only=True, tag=True):
+    """Distance by which a copy of a trained model has followed it by the end of the job.
+
+    The copy ran without a graph first `steps` steps before `step`. Since then, some of its weights
+    moved `moved` times as far as those of the trained model are now away from where the copy was.
+    `looks` is the number of inspections. `location` is the line of the call.
+    """
+
+    module: str
+    moved: float
+    steps: int
+    looks: int
     location: str | None = None
 
 

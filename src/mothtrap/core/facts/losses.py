@@ -385,3 +385,44 @@ class NoisePrediction(Fact, frozen=True, kw_only=True, tag=True):
     correlation: float | None = None
     constant_condition: bool = False
     location: str | None = None
+
+
+class MirroredTargets(Fact, frozen=True, kw_only=True, tag=True):
+    """Masks or images that fit the predictions of a loss as well or better when they are mirrored.
+
+    In the latest `looks` inspected backward passes of a line, `rows` targets were unlike their
+    mirror images, and fitted their predictions either as they are or mirrored along `direction`.
+    `mirrored` of them fitted at least as well when mirrored. `location` is the line of the loss.
+    """
+
+    looks: int
+    rows: int
+    mirrored: int
+    direction: str
+    location: str | None = None
+
+
+class OwnRowCompetes(Fact, frozen=True, kw_only=True, tag=True):
+    """A contrastive loss compares each row with all rows, including the row itself.
+
+    In `found` of `looks` inspected backward passes of a line, the similarity of each row with
+    itself, the largest of all, was among the wrong partners. `rows` is the number of rows of the
+    latest batch. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    rows: int
+    location: str | None = None
+
+
+class ShareAdded(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss adds the logarithm of a hand-written softmax, the probability of the right answer.
+
+    It did so in `added` of `looks` inspected backward passes of a line. `location` is the line of
+    the loss.
+    """
+
+    looks: int
+    added: int
+    location: str | None = None

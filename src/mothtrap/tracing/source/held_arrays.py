@@ -30,19 +30,20 @@ ROWS_TRIED: Final = 4
 COLUMNS_TRIED: Final = 8
 
 
-def arrays_in_reach(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
+def arrays_in_reach(frame: FrameType | None, depth: int = DEPTH) -> Iterator[tuple[str, Any]]:
     """Yield the arrays in the variables of the user's frames, innermost frame first.
 
     Containers, attributes of objects, and variables of suspended generators count too.
 
     Args:
         frame: the innermost frame.
+        depth: maximum depth of a variable's parts.
     """
     seen, count = set[int](), 0
     while frame is not None and count < MOST_FRAMES:
         if frames.is_users(frame):
             count += 1
-            yield from _among(variables(frame) or [], seen, DEPTH)
+            yield from _among(variables(frame) or [], seen, depth)
         frame = frame.f_back
 
 

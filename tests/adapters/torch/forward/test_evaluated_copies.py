@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from mothtrap.core.facts.evaluations import EvaluatedCopy
+from mothtrap.core.facts.evaluations import CopyLag, EvaluatedCopy
 
 
 def digests(*, updates: bool) -> list[tuple[int, str]]:
@@ -88,3 +88,21 @@ def test_batch_norms_that_never_saw_a_batch(buffers: bool, training: bool, norms
         assert seen.failed() == []
         [one] = [one for one in seen.observed(EvaluatedCopy) if isinstance(one, EvaluatedCopy)]
     assert one.initial_norms == norms
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.9999])
+def test_how_far_an_average_follows_is_measured(decay: float) -> None:
+    model = classifier()
+    copy = copy_of(model)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(12):
+            train(model, optimizer, steps=1)
+            with torch.no_grad():
+                for slow, fast in zip(copy.parameters(), model.parameters(), strict=True):
+                    slow.lerp_(fast, 1 - decay)
+                copy(batch()[0])
+        assert seen.failed() == []
+    [lag] = seen.observed(CopyLag)
+    assert lag.steps >= 10
+    assert (lag.moved > 0.3) if decay == 0.5 else (0 < lag.moved < 0.01)

@@ -273,3 +273,21 @@ def test_a_part_that_the_model_returns_is_told(returned: bool) -> None:
             optimizer.step()
 
     assert unreached(act)["second"].given_out is returned
+
+
+def test_a_layer_that_a_transformer_has_copied_is_not_told() -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(6, 2, 8, batch_first=True)
+            self.stack = nn.TransformerEncoder(self.layer, 2)
+            self.head, self.extra = nn.Linear(6, 3), nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.stack(x[:, None])[:, 0])
+
+    def act() -> None:
+        model = Encoder()
+        learn(model, sgd(model))
+
+    assert set(unreached(act)) == {"extra"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.readable import is_plain
-from mothtrap.core.facts.evaluations import EvaluatedCopy
+from mothtrap.core.facts.evaluations import CopyLag, EvaluatedCopy
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 from mothtrap.tracing.source import frames
@@ -23,6 +24,11 @@ MAX_LOOKS, EACH_STEP, SHARE = 96, 8, 8
 far that gives the steps between two later ones. A target network runs in every step."""
 MAX_COPIES, MAX_INPUTS = 8, 4
 """Maximum number of copies, and of inputs of trained models that are compared in a step."""
+ALONG = 0.3
+"""Cosine between the movements of a copy and of its model, at least; chosen by hand: a copy that
+follows a model moves toward it."""
+SAMPLED, SAMPLED_VALUES = 4, 1024
+"""Number of parameters, and of values of each, by which the movement of a copy is measured."""
 
 
 @dataclass(slots=True)
@@ -35,6 +41,8 @@ class _Copy:
     is_same: bool | None = None
     same: int = 0
     apart: int = 0
+    first: torch.Tensor | None = None
+    began: int = 0
 
 
 class EvaluatedCopies:
@@ -50,6 +58,8 @@ class EvaluatedCopies:
         self._copies: ByIdentity[nn.Module, _Copy] = ByIdentity()
         self._step = -1
         self._trained: list[OwnRef[torch.Tensor]] = []
+        self._lags: dict[str, CopyLag] = {}
+        self._model: weakref.ref[nn.Module] | None = None
         self._open: list[_Copy] = []
 
     def called(self, module: nn.Module, given: Sequence[Any] = ()) -> None:
@@ -80,21 +90,54 @@ class EvaluatedCopies:
                 location=frames.user_location(),
             )
         )
+        self._measure(copy, module, step)
         tensor = _first(given)
         copy.given, copy.is_same = (OwnRef(tensor) if tensor is not None else None), None
         self._open.append(copy)
         for reference in self._trained:
             _compare(copy, reference())
 
-    def trained(self, given: Sequence[Any]) -> None:
+    def trained(self, module: nn.Module, given: Sequence[Any]) -> None:
         """Handle a call of a model that is trained, with `given`."""
         self._begin()
+        if self._model is None or self._model() is not module:
+            self._model = weakref.ref(module)
         tensor = _first(given)
         if tensor is None or len(self._trained) >= MAX_INPUTS:
             return
         self._trained.append(OwnRef(tensor))
         for copy in self._open:
             _compare(copy, tensor)
+
+    def ended(self) -> None:
+        """Report how far each copy has followed the trained model."""
+        for lag in self._lags.values():
+            self._job.recorder.notes.observe(lag)
+
+    def _measure(self, copy: _Copy, module: nn.Module, step: int) -> None:
+        """Compare the weights of a copy with its first ones, and with those of its model."""
+        model = self._model() if self._model is not None else None
+        if copy.first is None:
+            copy.first, copy.began = _sampled(module), step
+            return
+        if model is None or model is module or not _are_alike(model, module):
+            return
+        now, trained = _sampled(module), _sampled(model)
+        if now is None or trained is None or not len(now) == len(trained) == len(copy.first):
+            return
+        own, wanted = now - copy.first, trained - copy.first
+        moved, apart = float(own.norm()), float(wanted.norm())
+        if not apart > 0 or float(own @ wanted) < ALONG * moved * apart:
+            return  # another model of the same shape
+        name = self._job.book.module_name(module)
+        self._lags[name] = CopyLag(
+            step=step,
+            module=name,
+            moved=moved / apart,
+            steps=step - copy.began,
+            looks=copy.looks,
+            location=frames.user_location(),
+        )
 
     def _begin(self) -> int:
         """Forget the inputs of the previous step; return the number of steps so far."""
@@ -104,6 +147,22 @@ class EvaluatedCopies:
             self._trained.clear()
             self._open.clear()
         return step
+
+
+def _are_alike(one: nn.Module, other: nn.Module) -> bool:
+    """Return whether two modules have parameters of the same shapes in the same order."""
+    return [p.shape for p in one.parameters()] == [p.shape for p in other.parameters()]
+
+
+def _sampled(module: nn.Module) -> torch.Tensor | None:
+    """Return some weights of a module, on the host; None if they cannot be read."""
+    parameters = [p for p in module.parameters() if p.is_floating_point()]
+    largest = sorted(parameters, key=lambda p: -p.numel())[:SAMPLED]  # the first of equal ones
+    if not largest or not all(map(is_plain, largest)):
+        return None
+    with torch.no_grad():
+        some = [p.detach().reshape(-1)[:SAMPLED_VALUES].float().cpu() for p in largest]
+        return torch.cat(some)
 
 
 def _initial_norms(module: nn.Module) -> int:

@@ -20,6 +20,7 @@ from torch import nn
 from mothtrap.adapters.torch.forward.evaluated_copies import EvaluatedCopies
 from mothtrap.adapters.torch.forward.evaluation_graphs import EvaluationGraphs
 from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
+from mothtrap.adapters.torch.forward.labelled_outputs import LabelledOutputObserver
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.job.forward_uses import ForwardUses, Use
 from mothtrap.adapters.torch.job.naming import class_name
@@ -112,7 +113,7 @@ class EvaluationObserver:
         self.in_doubt = False
         self.losses, self.rows = EvaluatedLosses(), LossRows(job)
         self._predictions = EvaluatedPredictions()
-        self._graphs = EvaluationGraphs()
+        self._graphs, self._labelled = EvaluationGraphs(), LabelledOutputObserver()
         self._norms, self._copies = NormStatistics(), EvaluatedCopies(job)
         self.uses = ForwardUses(job, self._recognized, cut)
         self._of_uses: weakref.WeakKeyDictionary[Use, list[EvaluatedLoss]]
@@ -134,7 +135,7 @@ class EvaluationObserver:
         if self.rows.looks:
             self.rows.called(inputs[0] if inputs else None, trains, module.training)
         if trains and self._copies.compares:
-            self._copies.trained(inputs)
+            self._copies.trained(module, inputs)
         if not trains:
             self._evaluates(module, inputs)
         elif module.training:
@@ -162,6 +163,7 @@ class EvaluationObserver:
         ran = self.open.ran.get(id(module)) if self.open is not None else None
         if ran is not None and len(outputs) == 1:
             ran.output_shape = tuple(outputs[0].shape)
+            self._job.contain_part("evaluated labels", self._labelled.returned, outputs[0])
 
     def loss_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -218,6 +220,7 @@ class EvaluationObserver:
         """Handle the end of the job: forward passes without a backward were evaluations."""
         self.uses.ended()
         self.close()
+        self._copies.ended()
 
     def close(self) -> None:
         """Report the evaluation, if there was one."""
@@ -229,10 +232,13 @@ class EvaluationObserver:
         self._take(doubted)
         for told in self.losses.told(step):
             self._job.recorder.notes.observe(told)
-        kept = self._graphs.closed(step)
-        if kept is not None:
-            self._job.recorder.notes.observe(kept)
-        for ran in ended.ran.values() if ended is not None else ():
+        every = list(ended.ran.values()) if ended is not None else []
+        labelled = self._labelled.closed(step)
+        has_loss = any(ran.labelled for ran in every)
+        for kept in (self._graphs.closed(step), *([] if has_loss else labelled)):
+            if kept is not None:
+                self._job.recorder.notes.observe(kept)
+        for ran in every:
             self._report(ran, step)
 
     def _recognized(self, uses: Sequence[Use]) -> None:

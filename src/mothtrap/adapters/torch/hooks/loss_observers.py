@@ -11,11 +11,14 @@ from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
+from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.opponents import OpponentObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
+from mothtrap.adapters.torch.losses.own_row_competes import OwnRowObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
+from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
@@ -26,12 +29,15 @@ from mothtrap.core.facts.losses import (
     CodeNoise,
     DetachedTerm,
     MarginLoss,
+    MirroredTargets,
     MixedAxes,
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
+    ShareAdded,
     SimilarityLoss,
     TrainedTarget,
     UnreadEnds,
@@ -70,12 +76,15 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
     observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)
+    observers.add("loss terms", lambda: OwnRowObserver(job), OwnRowCompetes)
     observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
+    observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)

@@ -15,12 +15,14 @@ from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
+    CopyLag,
     EqualStates,
     EqualViews,
     EvaluatedCopy,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
+    LabelledOutputs,
     LossRowsShared,
     NormAverages,
     NormBatches,
@@ -47,12 +49,15 @@ from mothtrap.core.facts.losses import (
     DetachedTerm,
     LossCall,
     MarginLoss,
+    MirroredTargets,
     MixedAxes,
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
+    ShareAdded,
     SimilarityLoss,
     TokenShares,
     TrainedTarget,
@@ -88,7 +93,7 @@ OF_FORWARDS: Final = frozenset(
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
-        *(EqualViews, LossRowsShared, TeacherMode),
+        *(CopyLag, EqualViews, LabelledOutputs, LossRowsShared, TeacherMode),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(
             AttentionAxis,
@@ -109,7 +114,7 @@ OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
-        NoisePrediction,
+        *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
     )
 )
 """Facts that require a backward pass."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ class OverlapObserver(LineObserver[_Line]):
 
     def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        signs = set(_signs(root))
+        signs = set(signs_of(root, _is_overlap))
         line.added += signs == {False}
         if line.is_complete and line.added:
             self._job.recorder.notes.observe(
@@ -52,13 +52,13 @@ class OverlapObserver(LineObserver[_Line]):
             )
 
 
-def _signs(root: Node) -> Iterator[bool | None]:
-    """Yield, for each overlap near a root, whether it is subtracted; None if unknown."""
+def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | None]:
+    """Yield, for each wanted node near a root, whether it is subtracted; None if unknown."""
     waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
     seen, saved = {root}, SavedValues()
     while waiting and len(seen) <= graph.MAX_HEAD_NODES:
         node, negated = waiting.popleft()
-        if _is_overlap(node):
+        if is_wanted(node):
             yield negated
             continue
         if node is not root and not graph.is_arithmetic(node):

@@ -235,9 +235,10 @@ class ReachObserver:
     # Reports
 
     def _report_unreached(self, owner: _Owner) -> None:
+        copied = templates(self._modules())
         for module, own in list(self._modules_of(owner))[:MAX_MODULES]:
             seen = self._watched.get(module)
-            if seen is not None:
+            if seen is not None and id(module) not in copied:
                 seen.told = True
                 self._job.recorder.notes.observe(self._unreached(module, own, seen, owner))
 
@@ -321,6 +322,22 @@ class ReachObserver:
                 since=owner.idle_since,
             )
         )
+
+
+def templates(modules: Iterable[nn.Module]) -> set[int]:
+    """Return the ids of layers that a transformer has copied and does not call, and of their parts.
+
+    `nn.TransformerEncoder(layer, n)` contains `n` copies of the layer; the layer itself often stays
+    an attribute of the model.
+    """
+    every = list(modules)
+    stacks = [
+        one for one in every if isinstance(one, nn.TransformerEncoder | nn.TransformerDecoder)
+    ]
+    layers = [layer for stack in stacks for layer in stack.layers]
+    kinds, used = {type(layer) for layer in layers}, {id(layer) for layer in layers}
+    spare = [one for one in every if type(one) in kinds and id(one) not in used]
+    return {id(part) for one in spare for part in one.modules()}
 
 
 def _has_gradient(module: nn.Module) -> bool:
