@@ -141,7 +141,7 @@ PLANTED = (
     exactly("train_eval_shift", "DAT509", 100, layer="Sequential"),
     near("train_eval_overlap", "DAT510", 38, layer="Sequential"),
     exactly("unseen_classes", "DAT514", 24, severity="warning"),
-    Planted("mirrored_targets", "DAT536", 0, 400, severity="warning"),
+    Planted("mirrored_targets", "DAT537", 0, 400, severity="warning"),
     near("labels_renumbered", "DAT532", 20, severity="warning"),
     exactly("samples_without_weight", "DAT534", 0),
     near("eval_targets_differ", "DAT535", 20, severity="warning"),

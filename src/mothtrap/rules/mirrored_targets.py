@@ -1,4 +1,4 @@
-"""DAT536: masks are not mirrored together with their images."""
+"""DAT537: masks are not mirrored together with their images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.rules._effects import UNLEARNED
 
 
 @rule(
-    "DAT536",
+    "DAT537",
     title="masks not mirrored with their images",
     needs=[Need(facts=(MirroredTargets,))],
     passes=True,
