@@ -16,7 +16,6 @@ from mothtrap.adapters.keras.agreeing_losses import AgreementLooks
 from mothtrap.adapters.keras.causality import sight_of_look
 from mothtrap.adapters.keras.loss_terms import TermFacts
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
-from mothtrap.adapters.keras.unused_elements import UnusedElements
 from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Look
@@ -43,7 +42,7 @@ class LossCalls:
 
     def __init__(self, job: Job, batches: RepeatedBatches) -> None:
         self._job, self._batches, self._agreement = job, batches, AgreementLooks(job)
-        self._terms, self._elements = TermFacts(job), UnusedElements(job)
+        self._terms = TermFacts(job)
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 
@@ -64,8 +63,6 @@ class LossCalls:
         added_masks.report(look, self._job, step)
         for part in (self._agreement, self._terms, self._batches):
             part.report(look, step)
-        if self._batches.fit is None:
-            self._elements.report(look, step)
         raw_losses.report(look, self._job, step, series)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = (
