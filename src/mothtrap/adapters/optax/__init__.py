@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import jax
 import optax
 from msgspec import structs
 
+from mothtrap.adapters.jax.applied_updates import AppliedUpdates
 from mothtrap.core.adapters import Given, Job, MadeStep
 from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.optimizers import OptimizerFacts
@@ -29,9 +27,6 @@ from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.source import frames
 
 DECOUPLED: Final = ("adamw", "nadamw", "adamaxw", "lion", "lamb", "adan")
-DROPPED_AT: Final = (64, 256)
-"""Consecutive calls with the same weights after which this is reported. Chosen by hand: an inner
-loop over tasks begins with the same weights for each task."""
 PLAIN: Final = ("sgd", "noisy_sgd", "sign_sgd", "lion", "fromage", "polyak_sgd")
 """Optimizers that do not divide by the root of averaged squares."""
 
@@ -42,8 +37,7 @@ class OptaxHandle(ObservingHandle):
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._made: list[tuple[OptimizerFacts, Any]] = []
         self._reported: set[str] = set()
-        self._given: list[weakref.ref[Any]] = []
-        self._dropped = 0
+        self._updates = AppliedUpdates(job)
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
@@ -57,23 +51,7 @@ class OptaxHandle(ObservingHandle):
         replacements.around(optax, "apply_updates", None, self._applied)
 
     def _applied(self, params: Any, *_: Any) -> None:
-        """Report a script that applies updates to the same weights again and again."""
-        leaves = jax.tree_util.tree_leaves(params)
-        if not leaves or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            return
-        known = [one() for one in self._given]
-        same = len(leaves) == len(known) and all(map(operator.is_, leaves, known))
-        self._dropped = self._dropped + 1 if same else 1
-        self._given = [weakref.ref(leaf) for leaf in leaves]
-        if self._dropped in DROPPED_AT:
-            self.job.fact(
-                UpdateDropped(
-                    step=self.job.now.step,
-                    function="optax.apply_updates",
-                    calls=self._dropped,
-                    location=frames.user_location(),
-                )
-            )
+        self._updates.applied("optax.apply_updates", params)
 
     def _noting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def make(*args: Any, **kwargs: Any) -> Any:
