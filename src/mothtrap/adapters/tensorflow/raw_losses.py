@@ -156,7 +156,7 @@ def _activated(look: Look, name: str, result: Any, args: Any, kwargs: Any) -> No
     given = args[0] if args else next((kwargs[n] for n in ("logits", "x") if n in kwargs), None)
     look.made[id(result)] = Activated((name,), id(given))
     look.held += [result, given]
-    if name == WRITTEN_WITH and tf.is_tensor(given) and given.shape.rank == 2:
+    if name == WRITTEN_WITH and isinstance(given, tf.Tensor) and given.shape.rank == 2:
         axis = args[1] if len(args) > 1 else kwargs.get("axis")
         look.by_script.append(
             WrittenLoss(
