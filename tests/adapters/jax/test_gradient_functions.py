@@ -10,9 +10,11 @@ import pytest
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
+import optax  # noqa: E402
 
 from mothtrap.adapters.jax import ADAPTER  # noqa: E402
-from mothtrap.core.facts.compiling import KeyReused  # noqa: E402
+from mothtrap.adapters.optax import ADAPTER as OPTAX  # noqa: E402
+from mothtrap.core.facts.compiling import KeyReused, UpdateDropped  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -79,3 +81,19 @@ def test_micro_batches_of_a_step_are_observed_once() -> None:
 def test_a_key_used_in_each_step_is_reported(key: str) -> None:
     found = [one for one in of(trained(sound, key=key), KeyReused) if one.each_step]
     assert bool(found) is (key == "same")
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_updates_that_the_script_throws_away_are_reported(assigned: bool) -> None:
+    optimizer, process = optax.sgd(0.1), Process("jax")
+    params = {"w": jnp.zeros((6, CLASSES))}
+    with process.watched(ADAPTER), process.watched(OPTAX):
+        gradients_of = jax.jit(jax.grad(sound))
+        state = optimizer.init(params)
+        for _ in range(64):
+            grads = gradients_of(params, *batch(), jax.random.PRNGKey(0))
+            updates, state = optimizer.update(grads, state)
+            new = optax.apply_updates(params, updates)
+            params = new if assigned else params
+    found = [one for one in of(process, UpdateDropped) if "apply_updates" in one.function]
+    assert [one.calls for one in found] == ([] if assigned else [64])

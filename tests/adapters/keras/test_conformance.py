@@ -34,6 +34,7 @@ class TestKeras(AdapterTests):
         "OpposedOptimizers": "tests/adapters/keras/test_opponents.py",
         "CodeNoise": "tests/adapters/keras/test_loss_terms.py",
         "PolicyLoss": "tests/adapters/keras/test_loss_terms.py",
+        "OneBatchUsed": "tests/adapters/keras/test_unused_elements.py",
         "ValueReadOnce": "tests/adapters/tensorflow/test_read_once.py",
         "TrainableIgnored": "tests/adapters/keras/test_trainable.py",
         "EvaluatedCopy": "tests/adapters/keras/test_target_networks.py",

@@ -16,7 +16,6 @@ from mothtrap.adapters.keras.agreeing_losses import AgreementLooks
 from mothtrap.adapters.keras.causality import sight_of_look
 from mothtrap.adapters.keras.loss_terms import TermFacts
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
-from mothtrap.adapters.keras.unused_elements import UnusedElements
 from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Look
@@ -43,7 +42,7 @@ class LossCalls:
 
     def __init__(self, job: Job, batches: RepeatedBatches) -> None:
         self._job, self._batches = job, batches
-        self._parts = AgreementLooks(job), TermFacts(job), UnusedElements(job, batches), batches
+        self._parts = AgreementLooks(job), TermFacts(job), batches
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
 

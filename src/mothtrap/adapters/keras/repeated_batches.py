@@ -1,8 +1,9 @@
-"""Streams that return the same batch to `fit` repeatedly."""
+"""Streams that return the same batch to `fit` repeatedly, and loops that use one batch."""
 
 from __future__ import annotations
 
 from mothtrap.adapters.keras.fits import Fit
+from mothtrap.adapters.keras.unused_elements import UnusedElements
 from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
@@ -10,7 +11,7 @@ from mothtrap.tracing.steps.same_batches import SameBatches
 
 
 class RepeatedBatches:
-    """Compares the batches of a fit.
+    """Compares the batches of a fit, or of a custom loop.
 
     Args:
         job: receives the facts.
@@ -22,7 +23,7 @@ class RepeatedBatches:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._batches = SameBatches()
+        self._batches, self._elements = SameBatches(), UnusedElements(job)
         self.loader: LoaderBegan | None = None
         self.fit: Fit | None = None
 
@@ -31,7 +32,9 @@ class RepeatedBatches:
         self._batches.begin()
 
     def report(self, look: Look, step: int) -> None:
-        """Report a stream that has returned the same batch to `fit` repeatedly."""
+        """Report a stream that returns the same batch to `fit`, or a loop that keeps one batch."""
+        if self.fit is None:
+            self._elements.report(look, step)
         loader = self.loader if self.fit is not None else None
         if loader is None or loader.samples is not None:
             return

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow.probes.batches import DRAWN, DrawnElement
 from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.probes.slots import MAX_ROWS
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import OneBatchUsed
 from mothtrap.tracing.source import frames, loops
@@ -20,6 +21,9 @@ from mothtrap.tracing.source import frames, loops
 REPORTED_AT: Final = (32, 128)
 """Consecutive inspected steps with the same batch after which this is reported."""
 LEAST_ROWS: Final = 2
+MOST_BYTES, COMPARED_BYTES = 1 << 26, 1 << 20
+"""Maximum bytes of an element that is read, and bytes of an array that are compared: evenly spread
+rows."""
 
 
 class UnusedElements:
@@ -27,26 +31,23 @@ class UnusedElements:
 
     Args:
         job: receives the facts.
-        batches: the fit in progress, whose batches it compares itself.
     """
 
-    def __init__(self, job: Job, batches: RepeatedBatches) -> None:
-        self._job, self._batches = job, batches
+    def __init__(self, job: Job) -> None:
+        self._job = job
         self._batch, self._element = b"", b""
         self._first = self._steps = self._others = self._restarts = 0
         self._iterator: Any = None
 
     def report(self, look: Look, step: int) -> None:
         """Report a batch that a loop trains on in all of its latest inspected steps."""
-        if self._batches.fit is not None:
-            return
         inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
         targets = [c.target.read() for c in look.losses if c.target is not None]
         targets += [loss.target.read() for loss in look.raw]
         drawn = DRAWN.latest
         arrays = _arrays(drawn.element) if drawn is not None else []
         differs = any(len(a) >= LEAST_ROWS and bool((a != a[:1]).any()) for a in inputs if a.ndim)
-        if drawn is None or not arrays or not targets or not differs:
+        if drawn is None or not targets or not differs or not _is_batch(arrays, inputs[0]):
             self._batch = b""
             return
         batch, element = _digest([*inputs, *targets]), _digest(arrays)
@@ -96,15 +97,29 @@ def _restarted() -> tuple[str, int]:
     return "", 0
 
 
+def _is_batch(arrays: Sequence[Array], given: Array) -> bool:
+    """Return whether an element may be a batch of the same dataset as the input of a layer.
+
+    At most `MAX_ROWS` rows of the input are kept.
+    """
+    if not arrays or arrays[0].ndim < 2 or given.ndim < 2:
+        return False
+    rows = min(len(arrays[0]), MAX_ROWS)
+    return rows == len(given) and math.prod(arrays[0].shape[1:]) == math.prod(given.shape[1:])
+
+
 def _arrays(element: Any) -> list[Array]:
     leaves = tf.nest.flatten(element)
     eager = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy")]
-    return [np.asarray(leaf.numpy()) for leaf in eager if leaf.dtype != tf.string]
+    plain = [leaf for leaf in eager if leaf.dtype.is_floating or leaf.dtype.is_integer]
+    sizes = [math.prod(leaf.shape) * leaf.dtype.size for leaf in plain]
+    return [np.asarray(leaf.numpy()) for leaf in plain] if sum(sizes) <= MOST_BYTES else []
 
 
 def _digest(arrays: Sequence[Array]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        thin = array[:: max(1, -(-array.nbytes // COMPARED_BYTES))] if array.ndim else array
+        digest.update(np.ascontiguousarray(thin).tobytes())
     return digest.digest()

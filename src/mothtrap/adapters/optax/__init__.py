@@ -16,7 +16,9 @@ from typing import Any, Final
 import optax
 from msgspec import structs
 
+from mothtrap.adapters.jax.applied_updates import AppliedUpdates
 from mothtrap.core.adapters import Given, Job, MadeStep
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.handle import AdapterSpec
@@ -35,6 +37,7 @@ class OptaxHandle(ObservingHandle):
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._made: list[tuple[OptimizerFacts, Any]] = []
         self._reported: set[str] = set()
+        self._updates = AppliedUpdates(job)
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
@@ -44,6 +47,11 @@ class OptaxHandle(ObservingHandle):
                 parameters = list(inspect.signature(function).parameters)
                 if parameters[:1] == ["learning_rate"] and name not in ("scale_by_learning_rate",):
                     replacements.replace(optax, name, functools.partial(self._noting, name))
+
+        replacements.around(optax, "apply_updates", None, self._applied)
+
+    def _applied(self, params: Any, *_: Any) -> None:
+        self._updates.applied("optax.apply_updates", params)
 
     def _noting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def make(*args: Any, **kwargs: Any) -> Any:
@@ -103,7 +111,7 @@ ADAPTER: Final = AdapterSpec(
     handle=OptaxHandle,
     requires="optax>=0.2",
     arrays="jax",
-    reports=Reports(scalars=frozenset({"lr"}), facts=frozenset({OptimizerFacts})),
+    reports=Reports(scalars=frozenset({"lr"}), facts=frozenset({OptimizerFacts, UpdateDropped})),
     refines="jax",
     steps="base",
 )

@@ -17,6 +17,7 @@ from mothtrap.adapters.tensorflow.probes.slots import LOSS_ROWS, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe.differences import log_softmax
 from mothtrap.tracing.describe.loss_numbers import Array, Called
 from mothtrap.tracing.describe.losses import loss_call
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
@@ -125,18 +126,15 @@ def _report_written(look: Look, job: Job, step: int, series: str | None) -> None
         over_rows = loss.axis % 2 == 0 and (loss.of, 1) not in axes
         if not (over_rows or whole):
             continue
-        shape = tuple(loss.shape.read().tolist())
         job.fact(
-            LossCall(
+            log_softmax(
+                tuple(loss.shape.read().tolist()),
+                loss.axis,
                 step=step,
-                operation="cross_entropy",
                 series=series if whole else None,
                 chain=loss.chain,
-                prediction_shape=shape,
-                classes=shape[-1],
                 function=f"tf.nn.{WRITTEN_WITH}",
                 location=loss.location,
-                softmax_sizes=(shape[loss.axis],),
                 alone=whole,
             )
         )
@@ -158,7 +156,7 @@ def _activated(look: Look, name: str, result: Any, args: Any, kwargs: Any) -> No
     given = args[0] if args else next((kwargs[n] for n in ("logits", "x") if n in kwargs), None)
     look.made[id(result)] = Activated((name,), id(given))
     look.held += [result, given]
-    if given is not None and name == WRITTEN_WITH and tf.is_tensor(given) and given.shape.rank == 2:
+    if name == WRITTEN_WITH and isinstance(given, tf.Tensor) and given.shape.rank == 2:
         axis = args[1] if len(args) > 1 else kwargs.get("axis")
         look.by_script.append(
             WrittenLoss(

@@ -1,4 +1,4 @@
-"""Facts about differences between predictions and targets whose values are not inspected."""
+"""Facts about losses of which only the shapes are known: differences, and log-softmaxes."""
 
 from __future__ import annotations
 
@@ -23,5 +23,22 @@ def difference(
         prediction_shape=prediction,
         target_shape=target,
         result_shape=result,
+        **about,
+    )
+
+
+def log_softmax(prediction: tuple[int, ...], axis: int, **about: Any) -> LossCall:
+    """Return the fact for a cross-entropy that a script writes with a log-softmax.
+
+    Args:
+        prediction: shape of the logits; the classes are on the last axis.
+        axis: axis of the log-softmax.
+        about: other fields.
+    """
+    return LossCall(
+        operation="cross_entropy",
+        prediction_shape=prediction,
+        classes=prediction[-1],
+        softmax_sizes=(prediction[axis],),
         **about,
     )

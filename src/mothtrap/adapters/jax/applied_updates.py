@@ -1,0 +1,49 @@
+"""Updates that a script applies to the same weights again and again, outside of any jit."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from typing import Any, Final
+
+import jax
+
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.compiling import UpdateDropped
+from mothtrap.tracing.source import frames
+
+REPORTED_AT: Final = (64, 256)
+"""Consecutive calls with the same weights after which this is reported. Chosen by hand: an inner
+loop over tasks begins with the same weights for each task."""
+
+
+class AppliedUpdates:
+    """Counts consecutive updates of the very same weights, whose results are not used.
+
+    Args:
+        job: receives the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._given: list[weakref.ref[Any]] = []
+        self._calls = 0
+
+    def applied(self, function: str, weights: Any) -> None:
+        """Count a call to a function that adds updates to weights."""
+        leaves = jax.tree_util.tree_leaves(weights)
+        if not leaves or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            return
+        known = [one() for one in self._given]
+        same = len(leaves) == len(known) and all(map(operator.is_, leaves, known))
+        self._calls = self._calls + 1 if same else 1
+        self._given = [weakref.ref(leaf) for leaf in leaves]
+        if self._calls in REPORTED_AT:
+            self._job.fact(
+                UpdateDropped(
+                    step=self._job.now.step,
+                    function=function,
+                    calls=self._calls,
+                    location=frames.user_location(),
+                )
+            )
