@@ -97,3 +97,17 @@ def test_updates_that_the_script_throws_away_are_reported(assigned: bool) -> Non
             params = new if assigned else params
     found = [one for one in of(process, UpdateDropped) if "apply_updates" in one.function]
     assert [one.calls for one in found] == ([] if assigned else [64])
+
+
+def test_trained_weights_that_are_adapted_to_many_tasks_are_not_reported() -> None:
+    optimizer, process = optax.sgd(0.1), Process("jax")
+    params = {"w": jnp.zeros((6, CLASSES))}
+    with process.watched(ADAPTER), process.watched(OPTAX):
+        gradients_of = jax.jit(jax.grad(sound))
+        state = optimizer.init(params)
+        for step in range(70):
+            grads = gradients_of(params, *batch(), jax.random.PRNGKey(0))
+            updates, state = optimizer.update(grads, state)
+            adapted = optax.apply_updates(params, updates)
+            params = adapted if step < 2 else params
+    assert not of(process, UpdateDropped)

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.replicas import UnwrappedDigests
 from mothtrap.statistics import torch as arithmetic
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.jobs.identity import OwnRef
 from mothtrap.tracing.source import frames
 
@@ -97,7 +98,7 @@ class UnwrappedStateObserver:
         if not digests:
             return
         initial, self._initial = self._initial or {}, {}
-        values = torch.stack([*begun.values()]).double().cpu().numpy() if begun else ()
+        values = as_array(torch.stack([*begun.values()]).double().cpu()) if begun else ()
         self._job.recorder.notes.observe(
             UnwrappedDigests(
                 step=step,
