@@ -45,6 +45,10 @@ def trained(kind: str, *, traced: bool) -> list[OneBatchUsed]:
         elif kind == "meant":
             for _ in range(STEPS):
                 act(first_x, first_y)
+        elif kind == "validated":
+            for x, y in data:
+                act(X[-ROWS:], Y[-ROWS:])
+                loss_of(y, model(x))
         elif kind == "one batch":
             whole = tf.data.Dataset.from_tensor_slices((X, Y)).batch(len(X))
             for _ in range(STEPS):
@@ -65,6 +69,6 @@ def test_one_batch_is_reported(kind: str, source: str, traced: bool) -> None:
 
 
 @pytest.mark.parametrize("traced", [True, False])
-@pytest.mark.parametrize("kind", ["healthy", "meant", "one batch"])
+@pytest.mark.parametrize("kind", ["healthy", "meant", "one batch", "validated"])
 def test_other_loops_are_not_reported(kind: str, traced: bool) -> None:
     assert not trained(kind, traced=traced)

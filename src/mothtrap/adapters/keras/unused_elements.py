@@ -38,6 +38,7 @@ class UnusedElements:
         self._batch, self._element = b"", b""
         self._first = self._steps = self._others = self._restarts = 0
         self._iterator: Any = None
+        self._was_drawn = False
 
     def report(self, look: Look, step: int) -> None:
         """Report a batch that a loop trains on in all of its latest inspected steps."""
@@ -54,6 +55,7 @@ class UnusedElements:
         if batch != self._batch:
             self._batch, self._first, self._steps = batch, step, 0
             self._others = self._restarts = 0
+            self._was_drawn = _was_drawn(inputs[0])
         elif element != self._element:
             self._others += 1
         elif drawn.iterator is not self._iterator:
@@ -68,8 +70,8 @@ class UnusedElements:
         source, others = "", self._others
         if not others and self._restarts == self._steps - 1:
             source, others = _restarted()
-        elif 2 * others < self._steps:  # a loop may draw the same element in two inspected steps
-            return
+        elif not self._was_drawn or 2 * others < self._steps:
+            return  # trained on all rows; or a loop may draw the same element in inspected steps
         if others:
             self._job.fact(
                 OneBatchUsed(
@@ -95,6 +97,19 @@ def _restarted() -> tuple[str, int]:
                 return source, others
         frame = frame.f_back
     return "", 0
+
+
+def _was_drawn(given: Array) -> bool:
+    """Return whether an input is a tensor that the script has drawn from a dataset and still has.
+
+    Otherwise it may be the whole training data, while the loop draws validation batches.
+    """
+    alive = [leaf for one in DRAWN.earlier if (leaf := one()) is not None]
+    return any(
+        np.array_equal(array[: len(given)].reshape(given.shape), given)
+        for array in _arrays(alive)
+        if _is_batch([array], given)
+    )
 
 
 def _is_batch(arrays: Sequence[Array], given: Array) -> bool:

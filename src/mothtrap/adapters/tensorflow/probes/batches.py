@@ -16,6 +16,9 @@ from mothtrap.adapters.tensorflow.probes.cells import Cell
 from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.source import frames
 
+MAX_EARLIER: Final = 16
+"""Maximum number of tensors of earlier elements that are known. Chosen by hand."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnElement:
@@ -31,15 +34,22 @@ class Drawn(threading.local):
 
     Attributes:
         opened: the dataset of the latest iterator, including iterators inside `fit`.
+        earlier: tensors of the elements after which loops took one from another iterator, latest
+            last. Tensors that the script no longer has are gone.
     """
 
     def __init__(self) -> None:
+        self.earlier: deque[weakref.ref[Any]] = deque(maxlen=MAX_EARLIER)
         self._latest: DrawnElement | None = None
         self._count = 0
         self.opened: Any = None
 
     def took(self, iterator: Any, element: Any, *_: object) -> None:
         """Record an element taken by Python code."""
+        before = self._latest
+        if before is not None and before.iterator() is not iterator:
+            leaves = tf.nest.flatten(before.element)
+            self.earlier += [weakref.ref(leaf) for leaf in leaves if isinstance(leaf, tf.Tensor)]
         self._latest = DrawnElement(element, frames.user_location(), weakref.ref(iterator))
         self._count += 1
 
