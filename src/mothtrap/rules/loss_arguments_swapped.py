@@ -35,6 +35,7 @@ from mothtrap.rules._loss_calls import class_calls, train_calls
         "vanishing_gradient",
         "weight_growth",
         "wrong_initial_loss",
+        "wrong_sign",
     ),
 )
 def loss_arguments_swapped(window: Window) -> Found | None:
@@ -59,7 +60,8 @@ def loss_arguments_swapped(window: Window) -> Found | None:
     What to do:
         - PyTorch: Give the loss the prediction first: `F.cross_entropy(model(x), labels)`. `kl_div`
           takes log-probabilities, then the probabilities of the target.
-        - Keras: Give the loss the target first: `loss_function(labels, model(x))`.
+        - Keras: Give the loss the target first: `loss_function(labels, model(x))`. Functions of
+          `tf.nn` are clearer with names: `labels=labels, logits=model(x)`.
 
     Example:
         loss = bce(model(x, training=True), labels)

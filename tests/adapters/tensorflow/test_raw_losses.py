@@ -92,3 +92,16 @@ def test_the_labels_of_a_raw_loss_are_counted() -> None:
     found = calls(train(loss, traced=False, by_hand=True))
     assert found[0].label_counts == tuple(np.bincount(Y[:24], minlength=3).tolist())
     assert found[0].alone
+
+
+@pytest.mark.parametrize("swapped", [True, False])
+def test_one_hot_labels_that_are_given_as_logits_are_named(swapped: bool) -> None:
+    def loss(logits: Any, y: Any) -> Any:
+        hot = tf.one_hot(y, 3)
+        labels, given = (logits, hot) if swapped else (hot, logits)
+        return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=given))
+
+    found = calls(train(loss, traced=True, by_hand=True))
+    assert {call.swapped for call in found} == {swapped}
+    if swapped:
+        assert {call.rows_are_probabilities for call in found} == {None}

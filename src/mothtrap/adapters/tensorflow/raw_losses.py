@@ -96,8 +96,9 @@ def report(look: Look, job: Job, step: int, series: str | None) -> None:
         called = _called(loss, loss.target.read(), prediction)
         if called is None:
             continue
+        swapped = _are_swapped(called.target, prediction)
         shown = None
-        if called.operation == "cross_entropy":
+        if called.operation == "cross_entropy" and not swapped:
             shown = loss_numbers.rows_are_probabilities(prediction)
         fact: LossCall = loss_call(
             called,
@@ -110,10 +111,20 @@ def report(look: Look, job: Job, step: int, series: str | None) -> None:
             location=loss.location,
             function=f"tf.nn.{loss.name}",
             rows_are_probabilities=shown,
+            swapped=swapped,
             alone=len(look.raw) == 1 and not look.losses,
         )
         job.fact(fact)
     _report_written(look, job, step, series)
+
+
+def _are_swapped(target: Array, prediction: Array) -> bool:
+    """Return whether a prediction is one-hot labels, and the target has no probabilities."""
+    if target.shape != prediction.shape or prediction.ndim < 2 or prediction.shape[-1] < 2:
+        return False
+    is_hot = np.isin(prediction, (0, 1)).all() and (prediction.sum(axis=-1) == 1).all()
+    sums = target.sum(axis=-1)
+    return bool(is_hot and np.isfinite(sums).all() and (np.abs(sums - 1) > 0.01).any())
 
 
 def _report_written(look: Look, job: Job, step: int, series: str | None) -> None:
