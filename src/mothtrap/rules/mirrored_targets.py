@@ -46,9 +46,9 @@ def mirrored_targets(
         well or better when mirrored.
 
     Stays quiet:
-        Before the model predicts masks that fit, and while it predicts much the same mask for each
-        image. For masks that equal their mirror images, batches
-        of fewer than 4 rows, maps below 8 x 8, and losses written by hand.
+        Before the model predicts masks that fit, and while it predicts nearly the same mask for
+        each image. For masks that equal their mirror images, batches of fewer than 4 rows, maps
+        below 8 x 8, and losses written by hand.
 
     What to do:
         - Draw each random transform once, and apply it to the image and to its mask:
