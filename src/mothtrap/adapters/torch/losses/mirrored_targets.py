@@ -11,15 +11,14 @@ import torch
 from torch.nn import functional
 
 from mothtrap.adapters.torch.job import graph
-from mothtrap.adapters.torch.job.graph import LossTerm
+from mothtrap.adapters.torch.job.graph import LossTerm, Node
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.core.facts.losses import MirroredTargets
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = range(24, 1 << 20, 6)
 """Observed backward passes of a line at which its loss is inspected, once it has learned a little.
@@ -55,7 +54,7 @@ class _Line(Line):
     latest: deque[dict[str, _Counts]] = field(default_factory=lambda: deque(maxlen=LATEST))
 
 
-class MirroredTargetObserver:
+class MirroredTargetObserver(LineObserver[_Line]):
     """Compares predicted maps with their targets, and with the mirrored targets.
 
     A model cannot know whether a mask was mirrored independently of its image. So it predicts the
@@ -63,15 +62,9 @@ class MirroredTargetObserver:
     """
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line, LOOK_AT)
+        super().__init__(job, _Line, LOOK_AT)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the maps of a loss if due."""
-        line = self._lines.due(loss)
-        root = loss.root.grad_fn
-        if line is None or root is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         with torch.no_grad():
             maps = next(_maps_of(root), None)
             if maps is None:
@@ -79,7 +72,7 @@ class MirroredTargetObserver:
             line.looks += 1
             line.latest.append(_compared(*maps))
         if len(line.latest) >= FEWEST:
-            self._report(line, loss.place)
+            self._report(line, place)
 
     def _report(self, line: _Line, place: str | None) -> None:
         sums = {
@@ -100,7 +93,7 @@ class MirroredTargetObserver:
             )
 
 
-def _maps_of(root: graph.Node) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def _maps_of(root: Node) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield predicted maps and their targets, both of shape (R, C, H, W), on the host."""
     for term in graph.loss_terms(root):
         target = loss_values.target(term, checkpointed=False)

@@ -13,13 +13,12 @@ import torch
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
 from mothtrap.core.facts.losses import OwnRowCompetes
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LEAST_ROWS, MAX_ROWS = 4, 2048
 EXACT = 1e-3
@@ -38,21 +37,16 @@ class _Line(Line):
     rows: int = 0
 
 
-class OwnRowObserver:
+class OwnRowObserver(LineObserver[_Line]):
     """Reads the similarities that the graph of a loss saved."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line)
+        super().__init__(job, _Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
         with torch.no_grad():
-            rows = competing_rows(loss.root.grad_fn)
+            rows = competing_rows(root)
         line.found += rows > 0
         line.rows = rows or line.rows
         if line.is_complete and line.found:
@@ -62,7 +56,7 @@ class OwnRowObserver:
                     looks=line.looks,
                     found=line.found,
                     rows=line.rows,
-                    location=loss.place,
+                    location=place,
                 )
             )
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
-from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.overlaps import signs_of
 from mothtrap.core.facts.losses import ShareAdded
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 MAX_STEPS = 5
 """Maximum number of sums, selections, and factors between a quotient and an exponential. Chosen by
@@ -33,27 +32,22 @@ class _Line(Line):
     added: int = 0
 
 
-class ShareObserver:
+class ShareObserver(LineObserver[_Line]):
     """Detects a loss that adds the logarithm of a probability instead of subtracting it."""
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._lines = LineLooks(_Line)
+        super().__init__(job, _Line)
 
-    def loss_began(self, loss: BackwardRoot) -> None:
-        """Inspect the graph of a loss if due."""
-        line = self._lines.due(loss)
-        if line is None or loss.root.grad_fn is None:
-            return
+    def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        line.added += set(signs_of(loss.root.grad_fn, _is_log_of_share)) == {False}
+        line.added += set(signs_of(root, _is_log_of_share)) == {False}
         if line.is_complete and line.added:
             self._job.recorder.notes.observe(
                 ShareAdded(
                     step=self._job.grouper.step,
                     looks=line.looks,
                     added=line.added,
-                    location=loss.place,
+                    location=place,
                 )
             )
 
