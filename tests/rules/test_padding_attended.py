@@ -30,7 +30,7 @@ def check(share: float = 0.3, steps: int = 3, masked: bool = False) -> list[Find
 def test_padding_without_a_mask_is_reported() -> None:
     [found] = check()
     assert (found.severity, found.step, found.layers) == (Severity.WARNING, 0, ("encoder",))
-    assert "BertModel gets no attention_mask, but 30% of its tokens are padding" in found.message
+    assert "BertModel gets no attention_mask, but 30 % of its tokens are padding" in found.message
     assert "attention_mask=mask" in found.fixes[0]
     [found] = check(masked=True)
     assert "a mask of ones" in found.message

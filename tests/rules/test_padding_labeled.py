@@ -27,7 +27,7 @@ def check(padded: int = 40, steps: int = 3) -> list[Finding]:
 def test_labels_of_padding_are_reported() -> None:
     [found] = check()
     assert (found.severity, found.step, found.location) == (Severity.WARNING, 0, "train.py:9")
-    assert found.message.startswith("40% of the labels that count in the loss of Bert")
+    assert found.message.startswith("40 % of the labels that count in the loss of Bert")
     assert "labels[attention_mask == 0] = -100" in found.fixes[0]
 
 

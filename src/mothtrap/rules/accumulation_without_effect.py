@@ -7,6 +7,7 @@ from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
+from mothtrap.core.proof import Proof
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
@@ -14,6 +15,7 @@ from mothtrap.core.window import Window
 @rule(
     "GRD113",
     needs=[Need(facts=(TrainerSettings,), scalars=("micro_batches",))],
+    proof=Proof(title="Micro-batches per step", scalars=("micro_batches",)),
     explains=("loss_oscillating", "learning_rate_too_low", "loss_not_decreasing"),
 )
 def accumulation_without_effect(

@@ -9,6 +9,7 @@ from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
+from mothtrap.core.proof import Proof
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
 from mothtrap.rules._losses import learning_rates, loss_series
@@ -24,6 +25,7 @@ NEAR = 0.02
     "OPT624",
     title="warm-up starts again and again",
     needs=[Need(scalars=("loss", "lr")), Need(facts=(OptimizerFacts,), optional=True)],
+    proof=Proof(title="Learning rate", scalars=("lr",)),
     explains=("learning_rate_too_low", "loss_not_decreasing", "loss_oscillating"),
 )
 def warm_up_restarts(

@@ -24,7 +24,10 @@ from mothtrap.core.findings import RuleState
 from mothtrap.monitor.coverage import EXEMPT
 
 STEPS = 40
-OF_LOSSES = {"loss_diverging", "loss_oscillating", "loss_spike", "loss_unchanged", "nonfinite_loss"}
+OF_LOSSES = {
+    *("loss_diverging", "loss_oscillating", "loss_spike", "loss_unchanged", "nonfinite_loss"),
+    *("likelihood_minimized", "mirrored_targets", "own_row_competes"),
+}
 
 
 def test_a_job_that_does_everything_stands_ready_for_all() -> None:
