@@ -71,7 +71,7 @@ def is_contrastive(call: LossCall) -> bool:
 
 
 def have_partners(calls: Sequence[LossCall]) -> bool:
-    """Return whether a contrastive loss asks each row for its partner among the other rows.
+    """Return whether a contrastive loss identifies the partner of each row among the other rows.
 
     The labels of a batch are then all different, or all equal.
     """

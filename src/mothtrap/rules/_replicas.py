@@ -122,7 +122,7 @@ def digests_averaged_by_hand(window: Window) -> dict[int, Digests]:
 
 
 def digests_started_apart(window: Window) -> dict[int, Digests]:
-    """Return digests of parameters that get equal gradients on all ranks, but started different.
+    """Return digests of parameters with equal gradients but different initial values across ranks.
 
     The script averages gradients itself, and the gradients of at least two recorded steps are equal
     on all ranks. Only the modules whose parameters differed before the first step are returned.
@@ -139,16 +139,12 @@ def digests_started_apart(window: Window) -> dict[int, Digests]:
         return {}
     initial = [own[0].initial for own in told.values()]
     apart = {n for n in initial[0] if len({own.get(n) for own in initial}) > 1}
-    return (
-        {
-            worker: {
-                step: {n: d for n, d in own[step].digests.items() if n in apart} for step in steps
-            }
-            for worker, own in by_step.items()
-        }
-        if apart
-        else {}
-    )
+    if not apart:
+        return {}
+    return {
+        worker: {step: {n: d for n, d in own[step].digests.items() if n in apart} for step in steps}
+        for worker, own in by_step.items()
+    }
 
 
 def trains_one_model(window: Window) -> bool:

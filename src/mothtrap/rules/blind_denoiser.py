@@ -15,7 +15,7 @@ from mothtrap.rules._effects import UNLEARNED
 DEVIATIONS = 4.0
 """Number of standard errors that are added to a correlation before it is compared; by hand."""
 NOISE, TIMESTEP = (0, 1), (2,)
-"""Positions of the fixes for missing noise, and for a constant timestep."""
+"""Index of the fix for missing noise, and of the fix for a constant timestep."""
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""LOS429: the loss adds a log-probability, which should grow."""
+"""LOS429: training minimizes a log-probability that it should maximize."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mothtrap.rules._effects import UNLEARNED
 def likelihood_minimized(
     window: Window, *, looks: int = threshold(4, unit="backward passes", source="chosen by hand")
 ) -> Found | None:
-    """The loss adds a log-probability, which should grow.
+    """Training minimizes a log-probability that it should maximize.
 
     What it detects:
         A softmax that is written by hand, as in contrastive losses, whose logarithm is added to

@@ -86,7 +86,7 @@ def wrong_groups(
 
 
 def _useless(table: TableSeen, single: float, share: float) -> str:
-    """Describe groups that cannot be ranked, or return ""."""
+    """Return the number of groups that cannot be ranked, in words; "" if they are few."""
     groups = table.groups or 1
     useless = table.single_groups + table.equal_groups
     if table.single_groups / groups < single and useless / groups < share:

@@ -180,7 +180,7 @@ def _weights(pool: catboost.Pool, label: Any, of_classes: Any) -> npt.NDArray[np
 
 
 def _group_sizes(pool: catboost.Pool) -> npt.NDArray[np.int64] | None:
-    """Return the sizes of the groups, whose rows are consecutive."""
+    """Return the sizes of the groups. CatBoost requires consecutive rows for each group."""
     found = pool.get_group_id_hash()
     if found is None or np.ndim(found) != 1 or not len(found):
         return None

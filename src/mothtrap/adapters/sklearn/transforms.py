@@ -32,7 +32,7 @@ class Transform:
 
 
 class Transforms:
-    """The latest fits of transformers that the script itself asked for."""
+    """The latest fits of transformers that the script itself called."""
 
     def __init__(self) -> None:
         self._fits: list[Transform] = []

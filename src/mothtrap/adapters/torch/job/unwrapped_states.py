@@ -38,7 +38,7 @@ class Optimizers(Protocol):
 
 
 class UnwrappedStateObserver:
-    """Records what tells whether workers without a wrapper train one model.
+    """Records the state that shows whether workers without a wrapper train the same model.
 
     Args:
         job: The job that trains.

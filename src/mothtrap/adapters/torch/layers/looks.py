@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -157,41 +158,30 @@ class ForwardLooks:
     def _look_at_padding(
         self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Report padding with labels or without a mask, once per step: parts get it, too."""
+        """Report padding with labels or without a mask.
+
+        It is reported once per step, because parts of the model get the same arguments.
+        """
         facts = self._facts
         if facts is None or facts.step in self._padded or len(self._padded) >= MAX_PADDED:
             return
         labels = padding_masks.labeled(module, args, kwargs)
-        if labels is not None:
-            self._padded.add(facts.step)
-            self._job.recorder.notes.observe(
-                PaddingLabeled(
-                    step=facts.step,
-                    module=self._job.book.module_name(module),
-                    module_type=type(module).__name__,
-                    padded=labels[0],
-                    labeled=labels[1],
-                    location=frames.user_location(),
-                )
-            )
-            return
-        found = padding_masks.unmasked(module, args, kwargs)
-        if found is None:
+        padding = padding_masks.unmasked(module, args, kwargs) if labels is None else None
+        if labels is None and padding is None:
             return
         self._padded.add(facts.step)
-        self._job.recorder.notes.observe(
-            UnmaskedPadding(
-                step=facts.step,
-                module=self._job.book.module_name(module),
-                module_type=type(module).__name__,
-                token=found.token,
-                share=found.share,
-                padded_rows=found.padded_rows,
-                rows=found.rows,
-                masked=found.masked,
-                location=frames.user_location(),
+        about: dict[str, Any] = {
+            "step": facts.step,
+            "module": self._job.book.module_name(module),
+            "module_type": type(module).__name__,
+            "location": frames.user_location(),
+        }
+        if labels is not None:
+            self._job.recorder.notes.observe(
+                PaddingLabeled(padded=labels[0], labeled=labels[1], **about)
             )
-        )
+        elif padding is not None:
+            self._job.recorder.notes.observe(UnmaskedPadding(**asdict(padding), **about))
 
     def _report_axes(self, step: int, module: nn.Module, given: torch.Tensor) -> None:
         book = self._job.book
