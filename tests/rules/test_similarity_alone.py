@@ -6,12 +6,12 @@ from tests.rules.windows import loss, window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import SimilarityLoss
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.similarity_alone import SimilarityAlone
+from mothtrap.rules.similarity_alone import similarity_alone
 
 
 def check(both: int, one: int = 0) -> list[Finding]:
     fact = SimilarityLoss(step=20, looks=5, both=both, one=one, location="train.py:9")
-    return SimilarityAlone().check(window(fact, loss([1.0] * 30)))
+    return similarity_alone().check(window(fact, loss([1.0] * 30)))
 
 
 def test_both_sides_carry_a_gradient() -> None:
@@ -28,4 +28,4 @@ def test_one_side_is_a_target() -> None:
 
 def test_waits_for_steps() -> None:
     with pytest.raises(NotEnoughData):
-        SimilarityAlone().check(window(loss([1.0])))
+        similarity_alone().check(window(loss([1.0])))

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import UnreadEnds
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class EpisodeEndsIgnored(Rule):
+@rule(
+    "DAT529",
+    title="ends of episodes are not used",
+    needs=[Need(facts=(UnreadEnds,))],
+)
+def episode_ends_ignored(
+    window: Window,
+    *,
+    steps: int = threshold(8, unit="steps", source="chosen by hand: the source is read early"),
+) -> Found | None:
     """Values after the end of an episode count in the targets.
 
     What it detects:
@@ -47,30 +53,17 @@ class EpisodeEndsIgnored(Rule):
         Sutton, Barto 2018, Reinforcement Learning, section 6.1,
         http://incompleteideas.net/book/the-book-2nd.html
     """
-
-    code = "DAT529"
-    title = "ends of episodes are not used"
-    needs = (Need(facts=(UnreadEnds,)),)
-
-    steps: int = threshold(8, unit="steps", source="chosen by hand: the source is read early")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check what the source shows."""
-        if window.total_steps < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
-        return [self._finding(window, one) for one in list(window.seen(UnreadEnds))[:1]]
-
-    def _finding(self, window: Window, one: UnreadEnds) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.WARNING if one.inverted else Severity.INFO,
-            title="ends of episodes are inverted" if one.inverted else self.title,
+    for one in window.seen(UnreadEnds, steps=steps):
+        return Found.of(
+            one,
+            _words(one),
+            severity="warning" if one.inverted else "info",
+            title="ends of episodes are inverted" if one.inverted else "",
             step=0,
             last_step=window.last_step,
-            message=_words(one),
             evidence={"name": one.name, "inverted": one.inverted},
-            location=one.location,
         )
+    return None
 
 
 def _words(one: UnreadEnds) -> str:

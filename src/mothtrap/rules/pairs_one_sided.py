@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import OneSidedPairs
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class PairsOneSided(Rule):
+@rule(
+    "LOS425",
+    severity="info",
+    title="pairs are only pulled together",
+    needs=[Need(facts=(OneSidedPairs,))],
+    explains=("too_good_to_be_true", "weight_growth", "overtraining", "constant_output"),
+)
+def pairs_one_sided(
+    window: Window,
+    *,
+    looks: int = threshold(4, unit="backward passes", source="as in LOS416"),
+) -> Found | None:
     """A loss of pairs only pulls them together, or only pushes them apart.
 
     What it detects:
@@ -43,33 +51,16 @@ class PairsOneSided(Rule):
         Mikolov et al. 2013, Distributed representations of words and phrases, equation 4,
         https://arxiv.org/abs/1310.4546
     """
-
-    code = "LOS425"
-    title = "pairs are only pulled together"
-    needs = (Need(facts=(OneSidedPairs,)),)
-    explains = ("too_good_to_be_true", "weight_growth", "overtraining", "constant_output")
-
-    looks: int = threshold(4, unit="backward passes", source="as in LOS416")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the losses of pairs."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        seen = [one for one in window.seen(OneSidedPairs) if one.looks >= self.looks]
-        return [self._finding(window, one) for one in seen[:1]]
-
-    def _finding(self, window: Window, one: OneSidedPairs) -> Finding:
+    for one in window.seen(OneSidedPairs, steps=looks):
+        if one.looks < looks:
+            continue
         goal = "pulls pairs together" if one.together else "pushes pairs apart"
-        return self.finding(
-            window,
-            severity=Severity.INFO,
+        return Found.of(
+            one,
+            f"all {one.terms} terms of the loss have the same sign in {one.looks} of {one.looks} "
+            f"backward passes (limit {looks}): the loss only {goal}",
             step=0,
-            last_step=one.step,
             count=one.looks,
-            message=(
-                f"all {one.terms} terms of the loss have the same sign in {one.looks} of "
-                f"{one.looks} backward passes (limit {self.looks}): the loss only {goal}"
-            ),
-            evidence={"looks": one.looks, "limit": self.looks, "terms": one.terms},
-            location=one.location,
+            evidence={"looks": one.looks, "limit": looks, "terms": one.terms},
         )
+    return None

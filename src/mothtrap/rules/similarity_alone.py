@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import SimilarityLoss
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class SimilarityAlone(Rule):
+@rule(
+    "LOS424",
+    title="nothing prevents a constant output",
+    needs=[Need(facts=(SimilarityLoss,))],
+    explains=("constant_output", "loss_not_decreasing", "too_good_to_be_true"),
+)
+def similarity_alone(
+    window: Window,
+    *,
+    looks: int = threshold(4, unit="backward passes", source="chosen by hand"),
+) -> Found | None:
     """A loss only asks that two outputs agree, and trains both of them.
 
     What it detects:
@@ -47,33 +54,16 @@ class SimilarityAlone(Rule):
         Chen, He 2021, Exploring simple siamese representation learning,
         https://arxiv.org/abs/2011.10566
     """
-
-    code = "LOS424"
-    title = "nothing prevents a constant output"
-    needs = (Need(facts=(SimilarityLoss,)),)
-    explains = ("constant_output", "loss_not_decreasing", "too_good_to_be_true")
-
-    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check every line whose loss consists of similarities."""
-        if window.total_steps < self.looks:
-            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        found = [one for one in window.seen(SimilarityLoss) if one.both >= self.looks]
-        return [self._finding(window, one) for one in found][:1]
-
-    def _finding(self, window: Window, one: SimilarityLoss) -> Finding:
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
+    for one in window.seen(SimilarityLoss, steps=looks):
+        if one.both < looks:
+            continue
+        return Found.of(
+            one,
+            "the loss only asks that two outputs of the same network agree, and both carry a "
+            f"gradient in {one.both} of {one.looks} inspected backward passes: a constant output "
+            "minimizes it",
             step=0,
-            last_step=one.step,
             count=one.both,
-            message=(
-                "the loss only asks that two outputs of the same network agree, and both carry a "
-                f"gradient in {one.both} of {one.looks} inspected backward passes: a constant "
-                "output minimizes it"
-            ),
-            evidence={"passes": one.both, "looks": one.looks, "limit": self.looks},
-            location=one.location,
+            evidence={"passes": one.both, "looks": one.looks, "limit": looks},
         )
+    return None

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import TeacherMode
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.frozen import frozen
+from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
-from mothtrap.core.rule import Rule
+from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
-@frozen
-class TeacherInTrainingMode(Rule):
+@rule(
+    "STR727",
+    title="teacher in training mode",
+    needs=[Need(facts=(TeacherMode,))],
+    explains=("loss_not_decreasing", "loss_oscillating", "metric_contradicts_loss"),
+)
+def teacher_in_training_mode(
+    window: Window,
+    *,
+    steps: int = threshold(8, unit="steps", source="chosen by hand: the mode rarely changes"),
+) -> Found | None:
     """A teacher runs in training mode.
 
     What it detects:
@@ -46,44 +53,29 @@ class TeacherInTrainingMode(Rule):
         Hinton et al. 2015, Distilling the knowledge in a neural network,
         https://arxiv.org/abs/1503.02531
     """
-
-    code = "STR727"
-    title = "teacher in training mode"
-    needs = (Need(facts=(TeacherMode,)),)
-    explains = ("loss_not_decreasing", "loss_oscillating", "metric_contradicts_loss")
-
-    steps: int = threshold(8, unit="steps", source="chosen by hand: the mode rarely changes")
-
-    def check(self, window: Window) -> list[Finding]:
-        """Check the mode of the teacher."""
-        if window.total_steps < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
-        seen = [one for one in window.seen(TeacherMode) if one.steps >= self.steps]
-        return [self._finding(window, one) for one in seen[:1]]
-
-    def _finding(self, window: Window, one: TeacherMode) -> Finding:
+    for one in window.seen(TeacherMode, steps=steps):
+        if one.steps < steps:
+            continue
         active = [
             f"{kind} ({', '.join(paths[:3])})"
             for kind, paths in (("dropout", one.dropouts), ("batch norm", one.norms))
             if paths
         ]
-        return self.finding(
-            window,
-            severity=Severity.WARNING if one.dropouts else Severity.INFO,
+        return Found.of(
+            one,
+            f"{one.module_type} is not trained, gets the data of the trained model, and ran in "
+            f"training mode in {one.steps} of {one.steps} inspected steps (limit {steps}): "
+            f"{' and '.join(active)} active",
+            severity="warning" if one.dropouts else "info",
             step=max(0, one.step - one.steps + 1),
             last_step=window.last_step,
             count=one.steps,
             layers=(one.module, *one.dropouts, *one.norms),
-            message=(
-                f"{one.module_type} is not trained, gets the data of the trained model, and ran in "
-                f"training mode in {one.steps} of {one.steps} inspected steps (limit {self.steps}):"
-                f" {' and '.join(active)} active"
-            ),
             evidence={
                 "steps": one.steps,
-                "limit": self.steps,
+                "limit": steps,
                 "dropouts": list(one.dropouts),
                 "norms": list(one.norms),
             },
-            location=one.location,
         )
+    return None
