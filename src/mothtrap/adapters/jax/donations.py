@@ -23,7 +23,6 @@ MOST_CALLS: Final = 64
 """Maximum number of calls between two copies, and therefore of calls that must be repeated."""
 ROOM: Final = 3
 """A copy is made only if the device has free memory for this many copies."""
-DONATES: Final = ("donate_argnums", "donate_argnames")
 
 
 class NotTheSame(Exception):
@@ -124,9 +123,19 @@ def mean_of(loss: Any) -> float:
     return float(np.mean(np.asarray(loss, dtype=np.float64)))
 
 
-def donates(jitted: Jitted) -> bool:
-    """Return whether calls to a function may donate arguments."""
-    return any(jitted.options.get(name) not in (None, (), []) for name in DONATES)
+def donates(jitted: Jitted, args: Sequence[Any]) -> bool:
+    """Return whether a call to a function may donate arguments.
+
+    The functions of equinox always donate a dictionary, which is empty unless the script asks for
+    donations.
+    """
+    if jitted.options.get("donate_argnames") not in (None, (), []):
+        return True
+    given = jitted.options.get("donate_argnums")
+    numbers = [given] if isinstance(given, int) else list(given or ())
+    if not all(0 <= number < len(args) for number in numbers):
+        return True  # perhaps passed by name
+    return bool(jax.tree_util.tree_leaves([args[number] for number in numbers]))
 
 
 class Donations:
@@ -144,7 +153,7 @@ class Donations:
 
     def before(self, jitted: Jitted, args: Any, kwargs: Any) -> Again | None:
         """Process a call that is about to be made; None without donations or memory."""
-        if self._most_held <= 0 or not donates(jitted):
+        if self._most_held <= 0 or not donates(jitted, args):
             return None
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
         stretch = self._stretches.get(jitted.traced)

@@ -237,7 +237,7 @@ class JaxHandle(BaseHandle):
             noted.full = self._look(jitted, layout, args, kwargs)
         elif self._steps.begins(layout, (args, kwargs)):
             noted.full = self._look(jitted, layout, args, kwargs)
-        if donates(jitted) and self._skips and self.job.config.guard_copies:
+        if donates(jitted, args) and self._skips and self.job.config.guard_copies:
             noted.inputs = jax.tree.map(copied, noted.inputs)
 
     def _look(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> bool:
