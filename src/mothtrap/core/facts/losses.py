@@ -311,6 +311,54 @@ class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OverlapOfScores(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss computes the overlap of a target with the raw outputs of a layer.
+
+    It did so in `found` of `looks` inspected backward passes of a line. `shape` is the shape of the
+    outputs. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    shape: tuple[int, ...] = ()
+    location: str | None = None
+
+
+class DistancesAsScores(Fact, frozen=True, kw_only=True, tag=True):
+    """A class loss takes distances as scores, so it makes the right distance larger.
+
+    It did so in `found` of `looks` inspected backward passes of a line. `choices` is the number of
+    distances of a row. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    choices: int
+    location: str | None = None
+
+
+class CtcLabels(Fact, frozen=True, kw_only=True, tag=True):
+    """Labels and lengths of `ctc_loss` in `looks` inspected backward passes of a line.
+
+    `blanks` of `labels` labels are the blank, class `blank`; `padding` of these are at the ends of
+    rows. `short` of `rows` rows have fewer frames than their labels need; the first of them has
+    `frames` and needs `needed`. `zeroed`: the infinite losses of these rows are set to 0.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    labels: int
+    blanks: int
+    padding: int
+    blank: int
+    rows: int
+    short: int
+    zeroed: bool = False
+    frames: int | None = None
+    needed: int | None = None
+    location: str | None = None
+
+
 class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Weights of the log probabilities of actions in the loss of a policy.
 

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.losses.code_noises import CodeNoiseObserver
+from mothtrap.adapters.torch.losses.ctc_labels import CtcLabelObserver
 from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
+from mothtrap.adapters.torch.losses.distance_scores import DistanceScoreObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.opponents import OpponentObserver
+from mothtrap.adapters.torch.losses.overlap_scores import OverlapScoreObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.own_row_competes import OwnRowObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
@@ -27,13 +30,16 @@ from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
     CodeNoise,
+    CtcLabels,
     DetachedTerm,
+    DistancesAsScores,
     MarginLoss,
     MirroredTargets,
     MixedAxes,
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OverlapOfScores,
     OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
@@ -76,6 +82,9 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: OverlapScoreObserver(job), OverlapOfScores)
+    observers.add("loss terms", lambda: DistanceScoreObserver(job), DistancesAsScores)
+    observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)

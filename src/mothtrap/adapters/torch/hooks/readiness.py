@@ -46,7 +46,9 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
     CodeNoise,
+    CtcLabels,
     DetachedTerm,
+    DistancesAsScores,
     LossCall,
     MarginLoss,
     MirroredTargets,
@@ -54,6 +56,7 @@ from mothtrap.core.facts.losses import (
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OverlapOfScores,
     OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
@@ -115,6 +118,7 @@ OF_BACKWARDS: Final = frozenset(
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
+        *(CtcLabels, DistancesAsScores, OverlapOfScores),
     )
 )
 """Facts that require a backward pass."""
