@@ -398,11 +398,13 @@ class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
     The KL divergence in the loss contains a log variance. In each of `looks` inspected backward
     passes of a line, the noise of the latent code was multiplied by `factor`: `variance` or
     `log variance` instead of the standard deviation. `factor` is empty if the job has only one
-    loss, and the variance affects it only through the noise. `location` is the line of the loss.
+    loss, and the variance affects it only through the noise. `clipped`: parts of the code, `mean`
+    or `log variance`, that are the output of a ReLU. `location` is the line of the loss.
     """
 
     looks: int
     factor: str
+    clipped: tuple[str, ...] = ()
     location: str | None = None
 
 
@@ -447,6 +449,24 @@ class MirroredTargets(Fact, frozen=True, kw_only=True, tag=True):
     rows: int
     mirrored: int
     direction: str
+    location: str | None = None
+
+
+class ShiftedTargets(Fact, frozen=True, kw_only=True, tag=True):
+    """Masks or images that fit the predictions of a loss better when they are shifted.
+
+    In the latest `looks` inspected backward passes of a line, `rows` targets fitted their
+    predictions at some place. `shifted` of them fitted clearly better elsewhere than where they
+    are, by `distance` on average, as a share of the height or width. `drift` is the length of the
+    mean shift, which is smaller than `distance` if the directions differ. `location` is the line of
+    the loss.
+    """
+
+    looks: int
+    rows: int
+    shifted: int
+    distance: float
+    drift: float
     location: str | None = None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
+from mothtrap.adapters.torch.layers.padding_weights import PaddingWeightObserver
 from mothtrap.adapters.torch.losses.code_noises import CodeNoiseObserver
 from mothtrap.adapters.torch.losses.ctc_labels import CtcLabelObserver
 from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
@@ -24,9 +25,10 @@ from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObser
 from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
+from mothtrap.adapters.torch.losses.zero_slopes import ZeroSlopeObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
-from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
+from mothtrap.core.facts.layers import AttentionAxis, AttentionLook, PaddingWeights
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
     CodeNoise,
@@ -44,10 +46,12 @@ from mothtrap.core.facts.losses import (
     PolicyEntropy,
     PolicyLoss,
     ShareAdded,
+    ShiftedTargets,
     SimilarityLoss,
     TrainedTarget,
     UnreadEnds,
 )
+from mothtrap.core.facts.modules import ZeroSlope
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
@@ -85,6 +89,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: OverlapScoreObserver(job), OverlapOfScores)
     observers.add("loss terms", lambda: DistanceScoreObserver(job), DistancesAsScores)
     observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)
+    observers.add("loss terms", lambda: ZeroSlopeObserver(job), ZeroSlope)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
@@ -94,6 +99,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
-    observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets)
+    observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets, ShiftedTargets)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)
+    observers.add("attention", lambda: PaddingWeightObserver(job), PaddingWeights)

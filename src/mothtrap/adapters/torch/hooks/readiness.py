@@ -38,6 +38,7 @@ from mothtrap.core.facts.layers import (
     ImageChannels,
     MaskOfOnes,
     OutputSpread,
+    PaddingWeights,
     PositionAxis,
     RouterLoad,
     SequenceAxes,
@@ -61,6 +62,7 @@ from mothtrap.core.facts.losses import (
     PolicyEntropy,
     PolicyLoss,
     ShareAdded,
+    ShiftedTargets,
     SimilarityLoss,
     TokenShares,
     TrainedTarget,
@@ -74,6 +76,7 @@ from mothtrap.core.facts.modules import (
     HalfPrecision,
     HiddenParameters,
     UnreachedModule,
+    ZeroSlope,
 )
 from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation, NonfiniteModule
 from mothtrap.core.facts.optimizers import (
@@ -118,7 +121,8 @@ OF_BACKWARDS: Final = frozenset(
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
-        *(CtcLabels, DistancesAsScores, OverlapOfScores),
+        *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
+        *(ShiftedTargets, ZeroSlope),
     )
 )
 """Facts that require a backward pass."""

@@ -48,6 +48,7 @@ from mothtrap.core.facts.layers import (
     MaskOfOnes,
     OutputSpread,
     PaddingLabeled,
+    PaddingWeights,
     PositionAxis,
     RouterLoad,
     SequenceAxes,
@@ -74,6 +75,7 @@ from mothtrap.core.facts.losses import (
     PolicyEntropy,
     PolicyLoss,
     ShareAdded,
+    ShiftedTargets,
     SimilarityLoss,
     TokenShares,
     TrainedTarget,
@@ -88,6 +90,7 @@ from mothtrap.core.facts.modules import (
     HiddenParameters,
     ShapeChanged,
     UnreachedModule,
+    ZeroSlope,
 )
 from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation, NonfiniteModule
 from mothtrap.core.facts.optimizers import (
@@ -174,6 +177,9 @@ IN_FULL_STEPS: Final = (
         CtcLabels,
         DistancesAsScores,
         OverlapOfScores,
+        PaddingWeights,
+        ShiftedTargets,
+        ZeroSlope,
         PolicyEntropy,
         PolicyLoss,
         OneSidedPairs,
