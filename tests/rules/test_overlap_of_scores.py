@@ -33,3 +33,13 @@ def test_the_activation_depends_on_the_number_of_classes() -> None:
     assert finding.fixes[0].startswith("Apply a sigmoid")
     [finding] = overlap_of_scores().check(window(looked(5, channels=3)))
     assert finding.fixes[0].startswith("Apply a softmax")
+
+
+def test_two_activations_have_their_own_title_and_fix() -> None:
+    twice = OverlapOfScores(
+        step=11, looks=5, found=5, shape=(4, 2, 8, 8), twice=("sigmoid", "softmax")
+    )
+    [finding] = overlap_of_scores().check(window(twice))
+    assert finding.title == "two activations before a Dice loss"
+    assert "gets a sigmoid of a softmax in 5 of 5" in finding.message
+    assert finding.fixes[0].startswith("Apply only one activation: remove the sigmoid")

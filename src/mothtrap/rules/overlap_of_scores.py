@@ -12,6 +12,8 @@ from mothtrap.rules._effects import UNLEARNED
 
 SOFTMAX = "Apply a softmax over the classes before the overlap: `dice(scores.softmax(1), target)`."
 
+ONE = "Apply only one activation: remove the {last}, or pass the scores instead of the {first}."
+
 
 @rule(
     "LOS430",
@@ -30,19 +32,21 @@ def overlap_of_scores(
 
     What it detects:
         A Dice coefficient, an intersection over union, or a similar ratio of the common area to the
-        sum of both areas whose prediction is the output of a linear or convolution layer.
+        sum of both areas whose prediction is the output of a linear or convolution layer. Also one
+        whose prediction passed through two activations, such as a softmax and then a sigmoid.
 
     Why it matters:
         The overlap is defined for areas between 0 and 1. Raw scores have no bounds and may be
         negative, so the sum of the areas can be 0 or negative. The loss then has no lower bound and
-        jumps, and its smallest value is not the right mask.
+        jumps, and its smallest value is not the right mask. Behind two activations, no prediction
+        can come close to 0 or 1.
 
     Fires:
         Warning when, in `looks` sampled backward passes at one line, an overlap in the loss
-        multiplies the target by outputs of a layer without an activation.
+        multiplies the target by outputs of a layer without an activation, or with two.
 
     Stays quiet:
-        If a sigmoid, a softmax, a clamp, or any other operation comes between the layer and the
+        If one sigmoid, a softmax, a clamp, or any other operation comes between the layer and the
         overlap, except operations that resize or reshape.
 
     What to do:
@@ -59,6 +63,8 @@ def overlap_of_scores(
     for one in window.seen(OverlapOfScores, steps=looks):
         if one.found < looks:
             continue
+        if one.twice:
+            return _of_two(one, looks)
         several = len(one.shape) > 2 and one.shape[1] > 1
         return Found.of(
             one,
@@ -71,3 +77,19 @@ def overlap_of_scores(
             fixes=(SOFTMAX,) if several else (0,),
         )
     return None
+
+
+def _of_two(one: OverlapOfScores, looks: int) -> Found:
+    """Report an overlap whose prediction passed through two activations."""
+    last, first = one.twice
+    return Found.of(
+        one,
+        f"the overlap of prediction and target in the loss gets a {last} of a {first} in "
+        f"{one.found} of {one.looks} sampled backward passes (limit {looks}): its predictions "
+        "cannot come close to 0 and 1",
+        title="two activations before a Dice loss",
+        step=0,
+        count=one.found,
+        evidence={"looks": one.looks, "found": one.found, "limit": looks},
+        fixes=(ONE.format(last=last, first=first),),
+    )

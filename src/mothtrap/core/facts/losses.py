@@ -315,20 +315,22 @@ class OverlapOfScores(Fact, frozen=True, kw_only=True, tag=True):
     """A loss computes the overlap of a target with the raw outputs of a layer.
 
     It did so in `found` of `looks` inspected backward passes of a line. `shape` is the shape of the
-    outputs. `location` is the line of the loss.
+    outputs. `twice`: the outputs passed through these two activations. `location` is the line of
+    the loss.
     """
 
     looks: int
     found: int
     shape: tuple[int, ...] = ()
+    twice: tuple[str, ...] = ()
     location: str | None = None
 
 
 class DistancesAsScores(Fact, frozen=True, kw_only=True, tag=True):
     """A class loss takes distances as scores, so it makes the right distance larger.
 
-    It did so in `found` of `looks` inspected backward passes of a line. `choices` is the number of
-    distances of a row. `location` is the line of the loss.
+    It did so in `found` of `looks` inspected backward passes of a line, with `choices` distances
+    for each row. `location` is the line of the loss.
     """
 
     looks: int

@@ -13,8 +13,8 @@ from mothtrap.core.facts.losses import OverlapOfScores
 Tensor = torch.Tensor
 
 
-def observed(loss_of: Callable[[Tensor, Tensor], Tensor]) -> list[int]:
-    """Train a convolution on masks; return how often an overlap of its raw outputs was found."""
+def observed(loss_of: Callable[[Tensor, Tensor], Tensor]) -> list[tuple[int, tuple[str, ...]]]:
+    """Train a convolution on masks; return how often a wrong overlap was found."""
     torch.manual_seed(0)
     model = nn.Conv2d(1, 2, 3, padding=1)
     optimizer = sgd(model)
@@ -25,7 +25,7 @@ def observed(loss_of: Callable[[Tensor, Tensor], Tensor]) -> list[int]:
             loss_of(model(torch.randn(4, 1, 8, 8)), masks).backward()
             optimizer.step()
         assert seen.failed() == []
-    return [one.found for one in seen.observed(OverlapOfScores)]
+    return [(one.found, one.twice) for one in seen.observed(OverlapOfScores)]
 
 
 def dice(areas: Tensor, masks: Tensor) -> Tensor:
@@ -49,7 +49,12 @@ def resized(scores: Tensor, masks: Tensor) -> Tensor:
     ids=["flattened", "each class", "resized"],
 )
 def test_overlaps_of_raw_scores(loss_of: Callable[[Tensor, Tensor], Tensor]) -> None:
-    assert observed(loss_of) == [5]
+    assert observed(loss_of) == [(5, ())]
+
+
+def test_two_activations() -> None:
+    found = observed(lambda scores, masks: 1 - dice(scores.softmax(1).sigmoid(), masks))
+    assert found == [(5, ("sigmoid", "softmax"))]
 
 
 @pytest.mark.parametrize(

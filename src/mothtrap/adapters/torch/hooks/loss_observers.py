@@ -22,6 +22,7 @@ from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.own_row_competes import OwnRowObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
+from mothtrap.adapters.torch.losses.remade_parameters import RemadeParameterObserver
 from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
@@ -52,6 +53,7 @@ from mothtrap.core.facts.losses import (
     UnreadEnds,
 )
 from mothtrap.core.facts.modules import ZeroSlope
+from mothtrap.core.facts.optimizers import UnownedParameter
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
@@ -78,6 +80,7 @@ def add_loss_observers(
         sampled: actions drawn by policies.
     """
     margins, rows = forwards.margins, forwards.evaluations.rows
+    owned = forwards.reach.is_owned
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
@@ -90,6 +93,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: DistanceScoreObserver(job), DistancesAsScores)
     observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)
     observers.add("loss terms", lambda: ZeroSlopeObserver(job), ZeroSlope)
+    observers.add("loss terms", lambda: RemadeParameterObserver(job, owned), UnownedParameter)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)

@@ -1,4 +1,4 @@
-"""Overlaps in a loss that are computed from raw scores instead of probabilities."""
+"""Overlaps in a loss that are computed from raw scores, or behind two activations."""
 
 from __future__ import annotations
 
@@ -17,34 +17,40 @@ if TYPE_CHECKING:
 MAX_RESIZES = 3
 """Maximum number of operations that resize the output of a layer; chosen by hand."""
 
+ACTIVATIONS = frozenset({"sigmoid", "softmax"})
+
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and the inspected ones with an overlap of raw scores."""
+    """Backward passes of one line, and the inspected ones with a wrong overlap."""
 
     found: int = 0
     shape: Shape = ()
+    twice: tuple[str, ...] = ()
 
 
 class OverlapScoreObserver(LineObserver[_Line]):
-    """Detects a Dice coefficient whose prediction is the output of a layer."""
+    """Detects a Dice coefficient of the output of a layer, or of two activations."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, _Line)
 
     def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        shapes: list[Shape] = []
+        found: list[tuple[Shape, tuple[str, ...]]] = []
 
         def is_of_scores(node: Node) -> bool:
-            layer = _layer_behind(node) if is_overlap(node) else None
-            if layer is not None:
-                shapes.append(output_shape(layer) or ())
-            return layer is not None
+            made_by = _prediction_of(node) if is_overlap(node) else None
+            twice = _activations(made_by) if made_by is not None else ()
+            if made_by is None or not (operation(made_by) == "linear" or twice):
+                return False
+            found.append((output_shape(made_by) or (), twice))
+            return True
 
         list(signs_of(root, is_of_scores))
-        if shapes:
-            line.found, line.shape = line.found + 1, shapes[0]
+        if found:
+            line.found += 1
+            line.shape, line.twice = found[0]
         if line.is_complete and line.found:
             self._job.recorder.notes.observe(
                 OverlapOfScores(
@@ -52,15 +58,16 @@ class OverlapScoreObserver(LineObserver[_Line]):
                     looks=line.looks,
                     found=line.found,
                     shape=line.shape,
+                    twice=line.twice,
                     location=place,
                 )
             )
 
 
-def _layer_behind(overlap: Node) -> Node | None:
-    """Return the layer whose outputs an overlap multiplies with a target.
+def _prediction_of(overlap: Node) -> Node | None:
+    """Return the operation whose results an overlap multiplies with a target.
 
-    None if another operation, such as a sigmoid, is in between.
+    Operations that reshape or resize are left out.
     """
     product = summed_product(overlap.next_functions[0][0])
     if product is None:
@@ -71,4 +78,11 @@ def _layer_behind(overlap: Node) -> Node | None:
         if node is None or not operation(node).startswith("upsample"):
             break
         node = graph.through_views(node.next_functions[0][0])
-    return node if node is not None and operation(node) == "linear" else None
+    return node
+
+
+def _activations(made_by: Node) -> tuple[str, ...]:
+    """Return the last two activations before an overlap if both limit values to 0 .. 1."""
+    before = graph.source(made_by)
+    names = operation(made_by), before
+    return names if set(names) <= ACTIVATIONS else ()
