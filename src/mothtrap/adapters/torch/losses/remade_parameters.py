@@ -64,9 +64,9 @@ class RemadeParameterObserver(LineObserver[_Line]):
         stays = len(new) < len(parameters)
         line.ended = not (complete and new and stays) or any(map(self._is_owned, new))
         if not line.ended and line.backwards == LOOK_AT[-1]:
-            self._report(line, new, built)
+            self._report(line, new, built, place)
 
-    def _report(self, line: _Line, new: list[nn.Parameter], built: int) -> None:
+    def _report(self, line: _Line, new: list[nn.Parameter], built: int, place: str | None) -> None:
         births = list(self._job.book.latest_births)[-built:]
         kinds = {kind: place for place, kind in births}
         weight = max(new, key=lambda one: one.ndim)
