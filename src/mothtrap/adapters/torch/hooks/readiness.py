@@ -11,7 +11,7 @@ from typing import Final
 from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.compiling import UpdateDropped
-from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
+from mothtrap.core.facts.data import BorderClasses, InputDistribution, NonfiniteInput
 from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
@@ -122,7 +122,7 @@ OF_BACKWARDS: Final = frozenset(
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
         *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
-        *(ShiftedTargets, ZeroSlope),
+        *(BorderClasses, ShiftedTargets, ZeroSlope),
     )
 )
 """Facts that require a backward pass."""

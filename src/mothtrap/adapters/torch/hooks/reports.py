@@ -7,6 +7,7 @@ from typing import Final
 from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import (
     BatchesLoaded,
+    BorderClasses,
     IndicesShared,
     InputDistribution,
     LoaderBegan,
@@ -178,6 +179,7 @@ IN_FULL_STEPS: Final = (
         DistancesAsScores,
         OverlapOfScores,
         PaddingWeights,
+        BorderClasses,
         ShiftedTargets,
         ZeroSlope,
         PolicyEntropy,
