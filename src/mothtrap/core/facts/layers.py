@@ -280,6 +280,19 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class RowTaken(Fact, frozen=True, kw_only=True, tag=True):
+    """A model predicts from the positions of the last row of a batch of a recurrent layer.
+
+    It did so in `found` of `looks` inspected backward passes of a line. The layer's output has the
+    `shape` (batch, sequence, units). `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    shape: tuple[int, ...]
+    location: str | None = None
+
+
 class PositionAxis(Fact, frozen=True, kw_only=True, tag=True):
     """A module adds vectors that differ along axis 0 of its input, which is the batch.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.layers.padding_weights import PaddingWeightObserver
+from mothtrap.adapters.torch.layers.taken_rows import TakenRowObserver
 from mothtrap.adapters.torch.losses.border_classes import BorderClassObserver
 from mothtrap.adapters.torch.losses.code_noises import CodeNoiseObserver
 from mothtrap.adapters.torch.losses.ctc_labels import CtcLabelObserver
@@ -30,7 +31,7 @@ from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.adapters.torch.losses.zero_slopes import ZeroSlopeObserver
 from mothtrap.core.facts.data import BorderClasses, TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
-from mothtrap.core.facts.layers import AttentionAxis, AttentionLook, PaddingWeights
+from mothtrap.core.facts.layers import AttentionAxis, AttentionLook, PaddingWeights, RowTaken
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
     CodeNoise,
@@ -106,6 +107,7 @@ def add_loss_observers(
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets, ShiftedTargets)
     observers.add("views", lambda: BorderClassObserver(job), BorderClasses)
+    observers.add("views", lambda: TakenRowObserver(job), RowTaken)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)
     observers.add("attention", lambda: PaddingWeightObserver(job), PaddingWeights)

@@ -41,6 +41,7 @@ from mothtrap.core.facts.layers import (
     PaddingWeights,
     PositionAxis,
     RouterLoad,
+    RowTaken,
     SequenceAxes,
     UnitInputs,
 )
@@ -122,7 +123,7 @@ OF_BACKWARDS: Final = frozenset(
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
         *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
-        *(BorderClasses, ShiftedTargets, ZeroSlope),
+        *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )
 """Facts that require a backward pass."""
