@@ -5,7 +5,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
-from mothtrap.core.facts.layers import SequenceAxes
+from mothtrap.core.facts.layers import RowTaken, SequenceAxes
 from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.batch_as_sequence import batch_as_sequence
@@ -112,3 +112,11 @@ def test_next_tokens_along_axis_1_fire_without_a_loader() -> None:
 
 def test_next_tokens_along_axis_0_are_fine() -> None:
     assert of_next_tokens((30, 20, 8), (20, 30)) == []
+
+
+def test_the_last_row_of_a_batch_is_no_last_position() -> None:
+    taken = RowTaken(step=11, looks=5, found=5, shape=(16, 16, 48), location="train.py:9")
+    [finding] = batch_as_sequence().check(window(taken))
+    assert (finding.title, finding.step) == ("last row taken as last position", 0)
+    assert "the last of 16 rows is taken from an output of shape (16, 16, 48)" in finding.message
+    assert finding.fixes[0].startswith("Take the last position of each row: `out[:, -1]`")

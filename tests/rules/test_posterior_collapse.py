@@ -129,3 +129,33 @@ def test_a_weak_code_with_a_reconstruction_that_loses_most_of_the_variance_is_re
 )
 def test_stays_quiet_about_weak_codes(found: list[Finding]) -> None:
     assert found == []
+
+
+def check_apart(code_rms: float, share: float, *, first_rms: float = 0.3) -> list[Finding]:
+    """Check an encoder that returns means and log variances, and a decoder beside it."""
+    looks = [
+        OutputSpread(
+            step=step,
+            root=root,
+            place=place,
+            shape=(32, 64) if root == "decoder" else (32, 8),
+            spread=share * 0.5 if root == "decoder" else code_rms,
+            rms=0.5 if root == "decoder" else code_rms if step else first_rms,
+            largest=1.0,
+            inputs_differ=True,
+            location="vae.py:30",
+        )
+        for step in STEPS
+        for root, place in (("encoder", "0"), ("encoder", "1"), ("decoder", ""))
+    ]
+    return PosteriorCollapse().check(window(*looks))
+
+
+def test_an_encoder_and_a_decoder_that_are_separate_models() -> None:
+    [finding] = check_apart(0.01, 0.02)
+    assert finding.layers == ("encoder", "decoder")
+    assert "outputs 0 and 1 of encoder have shrunk to 0.01" in finding.message
+    assert "the output of decoder differs between rows by 0.02 of its size" in finding.message
+    assert check_apart(0.01, 0.5) == []
+    assert check_apart(0.2, 0.02) == []
+    assert check_apart(0.01, 0.02, first_rms=0.01) == []

@@ -9,12 +9,12 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.stuck_at_margin import stuck_at_margin
 
 
-def check(*levels: float, margin: float = 0.5) -> list[Finding]:
+def check(*levels: float, margin: float = 0.5, loss: str = "TripletMarginLoss") -> list[Finding]:
     """Findings for reports of 25 values each, from every 8th call."""
     seen = [
         MarginLoss(
             step=200 * number + 199,
-            loss="TripletMarginLoss",
+            loss=loss,
             margin=margin,
             calls=200 * number + 200,
             values=tuple(level + 0.05 * (-1) ** n for n in range(25)),
@@ -32,6 +32,17 @@ def test_a_loss_at_its_margin_is_a_warning_and_later_an_error() -> None:
     assert finding.fixes[0].startswith("Check the order of the arguments")
     [finding] = check(0.52, 0.5, 0.5)
     assert finding.severity is Severity.ERROR
+
+
+def test_a_triplet_loss_without_a_margin_is_a_warning() -> None:
+    [finding] = check(0.1, margin=0.0, loss="the loss")
+    assert (finding.severity, finding.title) == (
+        Severity.WARNING,
+        "triplet loss without a margin",
+    )
+    assert finding.fixes[0].startswith("Set a positive margin")
+    with pytest.raises(NotApplicable):
+        check(0.1, margin=0.0, loss="margin_ranking_loss")
 
 
 def test_a_loss_that_leaves_its_margin_is_fine() -> None:

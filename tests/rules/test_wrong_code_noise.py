@@ -25,6 +25,22 @@ def test_a_missing_divergence_is_a_warning() -> None:
     assert finding.fixes[0].startswith("Add the KL divergence to the loss")
 
 
+@pytest.mark.parametrize(
+    ("clipped", "words"),
+    [
+        (("mean", "log variance"), "the mean and the log variance of the latent code are the"),
+        (("log variance",), "the log variance of the latent code is the output of a ReLU"),
+        (("mean",), "a code of the prior is negative half of the time"),
+    ],
+)
+def test_a_clipped_code_is_a_warning(clipped: tuple[str, ...], words: str) -> None:
+    seen = CodeNoise(step=12, looks=5, factor="", clipped=clipped, location="vae.py:30")
+    [finding] = wrong_code_noise().check(window(seen, steps=20))
+    assert (finding.severity, finding.title) == (Severity.WARNING, "clipped latent code")
+    assert words in finding.message
+    assert finding.fixes[0].startswith("Remove the ReLU")
+
+
 def test_stays_quiet_without_it() -> None:
     assert wrong_code_noise().check(window(steps=20)) == []
 

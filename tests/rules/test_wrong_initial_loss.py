@@ -45,6 +45,24 @@ def test_cold_similarities_need_a_higher_temperature() -> None:
     assert finding.fixes[0].startswith("Scale the inputs")
 
 
+def test_vectors_without_a_norm_are_normalized_first() -> None:
+    chain = ("div", "linear", "native_layer_norm", "linear")
+    shape = {"prediction_shape": (10, 10), "label_counts": (1,) * 10}
+    [finding] = check(FALLING, call(chain=chain, **shape))
+    assert finding.fixes[0].startswith("Normalize both vectors")
+    [finding] = check(FALLING, call(chain=("div", "linear", "div"), **shape))
+    assert finding.fixes[0].startswith("Raise the temperature")
+
+
+def test_a_loss_of_both_directions_has_twice_the_limit() -> None:
+    shape = {"prediction_shape": (10, 10), "label_counts": (1,) * 10}
+    both = [call(alone=False, complete=True, **shape) for _ in range(2)]
+    assert len(check(2 * FALLING, *both)) == 1
+    assert check(np.full(12, 1.9 * math.log(100)), *both) == []
+    with pytest.raises(NotApplicable):
+        check(2 * FALLING, *(call(alone=False, **shape) for _ in range(2)))
+
+
 def test_the_limit_grows_with_the_classes() -> None:
     many = call(classes=10000)
     assert check(np.full(12, 18.0), many) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.layers import SequenceAxes
+from mothtrap.core.facts.layers import RowTaken, SequenceAxes
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
@@ -17,7 +17,11 @@ from mothtrap.core.window import Window
 
 @rule(
     "STR723",
-    needs=[Need(facts=(SequenceAxes,)), Need(facts=(LossCall,))],
+    needs=[
+        Need(facts=(SequenceAxes,)),
+        Need(facts=(LossCall,)),
+        Need(facts=(RowTaken,), optional=True),
+    ],
     explains=("loss_not_decreasing", "stuck_at_chance", "overfit"),
 )
 def batch_as_sequence(
@@ -31,6 +35,7 @@ def batch_as_sequence(
         unit="of the observations",
         source=("chosen by hand: some observations are from evaluations"),
     ),
+    backwards: int = threshold(4, unit="backward passes", source="chosen by hand"),
 ) -> Found | None:
     """A recurrent or attention layer runs over the batch instead of the sequence.
 
@@ -38,11 +43,13 @@ def batch_as_sequence(
         A recurrent layer or `nn.MultiheadAttention` without `batch_first`, which treats axis 0 as
         the sequence, although axis 0 is the batch: its size equals the number of rows of the loss,
         or of samples that the `DataLoader` drew, or the targets are the next tokens along axis 1.
+        Also `out[-1]` of a recurrent layer with `batch_first=True`.
 
     Why it matters:
         Information flows between the rows of a batch, and not between the positions of a
         sequence. The loss may still fall, but the model ignores the order of the sequence, and
-        each prediction depends on the other rows of its batch.
+        each prediction depends on the other rows of its batch. With `batch_first=True`, `out[-1]`
+        is the last row of the batch: its positions become the predictions for all rows.
 
     Fires:
         Warning when in `looks` steps, and in `share` of the steps that were inspected, axis 1 of
@@ -50,6 +57,8 @@ def batch_as_sequence(
         as axis 0 has entries and axis 1 has another size, or, without a loader, every loss has as
         many rows as axis 0 and no axis of the prediction has the size of axis 1. Also when the
         targets are next tokens, with one sequence per entry of axis 0 and the length of axis 1.
+        Also when, in `backwards` sampled backward passes, the output of a recurrent layer has its
+        axes swapped back, only its last row is used, and the loss has one row for each position.
 
     Stays quiet:
         For batches of one sequence, batch sizes equal to the sequence length, and hand-written
@@ -58,6 +67,7 @@ def batch_as_sequence(
     What to do:
         - Set `batch_first=True` on the module, because the batch is axis 0 of the data.
         - Or swap the axes before the module: `x.transpose(0, 1)`.
+        - Take the last position of each row: `out[:, -1]` instead of `out[-1]`.
 
     Example:
         nn.LSTM(8, 64)(x)                       # x has shape (batch, time, 8)
@@ -66,6 +76,9 @@ def batch_as_sequence(
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
     """
+    taken = next((one for one in window.seen(RowTaken) if one.found >= backwards), None)
+    if taken is not None:
+        return _of_taken_row(taken, backwards)
     seen: dict[str, list[SequenceAxes]] = {}
     for axes in window.seen(SequenceAxes):
         seen.setdefault(axes.module, []).append(axes)
@@ -106,6 +119,22 @@ def batch_as_sequence(
         count=len(seen[wrong[0]]),
         layers=tuple(wrong[:10]),
         evidence={"shape": list(first.shape), "modules": len(wrong)},
+    )
+
+
+def _of_taken_row(taken: RowTaken, backwards: int) -> Found:
+    """Report that the last row of a batch is taken for the last position of each row."""
+    batch, length = taken.shape[:2]
+    return Found.of(
+        taken,
+        f"the last of {batch} rows is taken from an output of shape {taken.shape} (batch, "
+        f"sequence, units), and its {length} positions become the predictions for all rows, in "
+        f"{taken.found} of {taken.looks} sampled backward passes (limit {backwards})",
+        title="last row taken as last position",
+        step=0,
+        count=taken.found,
+        evidence={"shape": list(taken.shape), "found": taken.found, "limit": backwards},
+        fixes=(2,),
     )
 
 

@@ -19,7 +19,10 @@ OTHER_MODEL = (
     "`[*encoder.parameters(), *decoder.parameters()]`.",
     "Set `requires_grad=False` if the model should not change.",
 )
-MADE_ANEW = ("Create layers once, in `__init__` or `build`, and only call them in `call`.",)
+MADE_ANEW = (
+    "Create layers once, in `__init__` (in Keras also `build`), and only call them in `forward` or "
+    "`call`.",
+)
 UNTRACKED = (
     "Create weights with `self.add_weight(...)` in `build`, so that `trainable_variables` "
     "contains them.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.findings import Finding, Severity
@@ -23,7 +25,7 @@ class PosteriorCollapse(Rule):
     What it detects:
         A model that outputs a reconstruction, and the mean and log variance of a code (two outputs
         of the same shape). Both shrink to 0, and the reconstruction becomes equal for all rows of a
-        batch.
+        batch. Also an encoder with two outputs, beside a decoder that is another model.
 
     Why it matters:
         The KL term outweighs the reconstruction, so the code is only noise. The decoder learns the
@@ -33,10 +35,12 @@ class PosteriorCollapse(Rule):
         Warning when in the last `looks` checks, after `steps` steps, the root mean square of two
         outputs of the same shape is below `small`, and another output differs between rows by less
         than `share` of its size, although the inputs differ. Also when both are below `tiny` and
-        below `shrunk` of their first size, whatever the decoder outputs. Also when both are below
-        `weak`, and the spread of the reconstruction between rows is less than `flat` of the spread
-        of the input and less than `rising` times the spread that it had after half of the steps.
-        Then at least three quarters of the variance are lost. This case needs `weak_steps` steps.
+        below `shrunk` of their first size, whatever the decoder outputs. A separate decoder must
+        output the same for all rows, and both outputs of its encoder must be that small. Also when
+        both are below `weak`, and the spread of the reconstruction between rows is less than `flat`
+        of the spread of the input and less than `rising` times the spread that it had after half of
+        the steps. Then at least three quarters of the variance are lost. This case needs
+        `weak_steps` steps.
 
     Stays quiet:
         For codes that still use some of their units and give a reconstruction that follows its
@@ -113,7 +117,12 @@ class PosteriorCollapse(Rule):
             if look.inputs_differ:
                 roots.setdefault(look.root, {}).setdefault(look.place, []).append(look)
         candidates = [by_place for by_place in roots.values() if len(by_place) > 2]
-        if not candidates:
+        apart = list(_encoders_with_decoders(roots))
+        for pair in apart:
+            found = self._judge_apart(window, *pair)
+            if found is not None:
+                return [found]
+        if not candidates and not apart:
             if window.total_steps < self.steps:
                 raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
             raise NotApplicable("no model returns a reconstruction, a mean, and a log variance")
@@ -121,6 +130,7 @@ class PosteriorCollapse(Rule):
             found = self._judge(window, by_place)
             if found is not None:
                 return [found]
+        candidates += [encoder for encoder, _ in apart]
         every = [looks for by_place in candidates for looks in by_place.values()]
         if max(len(self._late(looks)) for looks in every) < self.looks:
             raise NotEnoughData(f"needs {self.looks} checks after step {self.steps}")
@@ -143,6 +153,19 @@ class PosteriorCollapse(Rule):
         others = [looks for looks in known if looks[0].shape != pair[0][0].shape]
         flat = next((looks for looks in others if self._is_flat(by_place[looks[-1].place])), None)
         return self._weak(window, pair, flat) if flat else None
+
+    def _judge_apart(
+        self, window: Window, encoder: dict[str, Looks], decoder: Looks
+    ) -> Finding | None:
+        """Check an encoder and a decoder that are separate models."""
+        late, output = [self._late(looks) for looks in encoder.values()], self._late(decoder)
+        if min(map(len, (*late, output))) < self.looks:
+            return None
+        pair = _of_one_shape(late)
+        if pair is None or not self._is_constant(output):
+            return None
+        vanished = all(self._vanished(looks, encoder) for looks in pair)
+        return self._finding(window, pair, output) if vanished else None
 
     def _late(self, looks: Looks) -> Looks:
         return [look for look in looks if look.step >= self.steps][-self.looks :]
@@ -192,18 +215,18 @@ class PosteriorCollapse(Rule):
     ) -> Finding:
         mean, deviation = (one[-1] for one in pair)
         last, rms = looks[-1], max(mean.rms, deviation.rms)
+        output = f"output {last.place}" if last.root == mean.root else f"the output of {last.root}"
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=looks[0].step,
             last_step=last.step,
             count=len(looks),
-            layers=(last.root,),
+            layers=tuple(dict.fromkeys((mean.root, last.root))),
             message=(
-                f"outputs {mean.place} and {deviation.place} of {last.root} have shrunk to "
-                f"{rms:.2g} (limit {limit:g}; a standard normal prior has 1), and output "
-                f"{last.place} differs between rows by {words}: the KL term outweighs the "
-                "reconstruction"
+                f"outputs {mean.place} and {deviation.place} of {mean.root} have shrunk to "
+                f"{rms:.2g} (limit {limit:g}; a standard normal prior has 1), and {output} "
+                f"differs between rows by {words}: the KL term outweighs the reconstruction"
             ),
             evidence={"rms": rms, "limit": limit, "share": share},
             location=last.location,
@@ -217,3 +240,13 @@ def _of_one_shape(outputs: list[Looks]) -> tuple[Looks, Looks] | None:
             if first[-1].shape == second[-1].shape and len(first[-1].shape) > 1:
                 return first, second
     return None
+
+
+def _encoders_with_decoders(
+    roots: dict[str, dict[str, Looks]],
+) -> Iterator[tuple[dict[str, Looks], Looks]]:
+    """Yield the outputs of each model with two outputs, and the output of each model with one."""
+    for encoder in roots.values():
+        for decoder in roots.values():
+            if len(encoder) == 2 and len(decoder) == 1:
+                yield encoder, next(iter(decoder.values()))

@@ -13,12 +13,19 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
+OWN = "the loss"
+"""Name of a loss that was read from its graph; a ranking loss of PyTorch may have no margin."""
+
 
 @rule(
     "LOS422",
     title="loss stays at its margin",
     needs=[Need(facts=(MarginLoss,))],
-    explains=(*UNLEARNED, "constant_output", "labels_unrelated", "vanishing_gradient"),
+    explains=(
+        *UNLEARNED,
+        *("constant_output", "labels_unrelated", "vanishing_gradient", "exploding_gradient"),
+        *("gradient_spike", "loss_spike", "loss_diverging"),
+    ),
 )
 def stuck_at_margin(
     window: Window,
@@ -43,18 +50,21 @@ def stuck_at_margin(
         A triplet, ranking, or contrastive loss whose mean, from the first steps on, is the value it
         would have if all distances were equal. For a triplet loss this is its margin. Functions
         such as `F.triplet_margin_loss`, modules with an attribute `margin`, and PyTorch code such
-        as `relu(near - far + margin)` are recognized.
+        as `relu(near - far + margin)` are recognized. Also a triplet loss written by hand whose
+        margin is 0.
 
     Why it matters:
         The loss has this value when rows are as far from rows of their own class as from other
-        rows. The embedding does not separate anything. Often all embeddings have become equal.
+        rows. The embedding does not separate anything. Often all embeddings have become equal. With
+        a margin of 0, equal embeddings have the best possible loss.
 
     Fires:
         Warning when, over `calls` calls, the means of the sampled values in the first and in the
         second half are between `below` and `above` times this value. For pairs, the mean of the
         second half may be up to `above_pairs` times the value, and the first half has no upper
         limit. Error after `worthless_calls`. Warning also when, over twice as many calls, the mean
-        of the first half is above this range, and that of the second half is within it.
+        of the first half is above this range, and that of the second half is within it. Warning
+        also when the margin is 0, after `calls` calls.
 
     Stays quiet:
         For losses that fall below this value, and in the first `calls` calls. For pairs that all
@@ -70,6 +80,7 @@ def stuck_at_margin(
           `cosine_embedding_loss`, 0 in `(1 - y) * distance**2 + y * relu(margin - distance)**2`.
         - Change the learning rate: it may be so high that all embeddings became equal, or so low
           that nothing is learned yet.
+        - Set a positive margin, such as 1.0, or 0.2 for normalized embeddings.
 
     Example:
         loss = triplet(anchor, negative, positive)      # positive and negative are swapped
@@ -82,6 +93,9 @@ def stuck_at_margin(
     for one in window.seen(MarginLoss):
         if _level(one) > 0:
             seen.setdefault((one.loss, one.margin, one.location), []).append(one)
+    without = [one for one in window.seen(MarginLoss) if one.loss == OWN and one.margin == 0]
+    if without:
+        return _of_no_margin(without)
     if not seen:
         raise NotApplicable("no value of a loss with a margin was recorded")
     if max(every[-1].calls for every in seen.values()) < calls:
@@ -120,6 +134,22 @@ def stuck_at_margin(
             fixes=(2, 1, 3) if pairs else (0, 1, 3),
         )
     return None
+
+
+def _of_no_margin(every: list[MarginLoss]) -> Found:
+    """Report a triplet loss without a margin."""
+    last = every[-1]
+    value = float(np.mean(last.values))
+    return Found.of(
+        last,
+        f"the margin of the triplet loss is 0 in {last.calls} calls (mean {value:.3g}): it is "
+        "smallest when all embeddings are equal",
+        title="triplet loss without a margin",
+        step=0,
+        count=last.calls,
+        evidence={"value": value, "margin": 0.0, "calls": last.calls},
+        fixes=(4,),
+    )
 
 
 def _level(one: MarginLoss) -> float:

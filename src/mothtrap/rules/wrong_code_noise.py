@@ -12,9 +12,15 @@ ADD_DIVERGENCE = (
     "Add the KL divergence to the loss: "
     "`loss = reconstruction - 0.5 * (1 + logvar - mu.pow(2) - logvar.exp()).sum()`."
 )
+NO_RELU = "Remove the ReLU after the layers that compute the mean and the log variance."
 
 
-@rule("LOS426", title="wrong latent noise", needs=[Need(facts=(CodeNoise,))])
+@rule(
+    "LOS426",
+    title="wrong latent noise",
+    needs=[Need(facts=(CodeNoise,))],
+    explains=("constant_output", "posterior_collapse", "dead_units"),
+)
 def wrong_code_noise(window: Window) -> Found | None:
     """The latent noise of a variational autoencoder does not match its KL divergence.
 
@@ -22,13 +28,15 @@ def wrong_code_noise(window: Window) -> Found | None:
         A loss with the KL divergence between the distribution of the latent code and a standard
         normal distribution, computed from a log variance `v`. But the noise of the latent code is
         multiplied by `exp(v)` or by `v` instead of the standard deviation `exp(v / 2)`. Also a loss
-        without a divergence: the variance of the latent code only scales the noise.
+        without a divergence: the variance of the latent code only scales the noise. Also a mean or
+        a log variance that is the output of a ReLU.
 
     Why it matters:
         The KL divergence describes another distribution than the one from which latent codes are
         drawn. The loss is then not a bound of the likelihood, and codes from the prior do not look
         like the codes on which the decoder was trained. Without a divergence, the variance shrinks
-        to 0, and codes from the prior mean nothing to the decoder.
+        to 0, and codes from the prior mean nothing to the decoder. Behind a ReLU, the log variance
+        is never negative, so the noise is never smaller than that of the prior, and hides the code.
 
     Fires:
         Warning when every inspected loss of a line has this fault.
@@ -55,6 +63,8 @@ def wrong_code_noise(window: Window) -> Found | None:
     one = next(iter(window.seen(CodeNoise, steps=1)), None)
     if one is None:
         return None
+    if one.clipped and not one.factor:
+        return _of_clipped(one, window)
     if not one.factor:
         return Found.of(
             one,
@@ -75,4 +85,23 @@ def wrong_code_noise(window: Window) -> Found | None:
         last_step=window.last_step,
         count=one.looks,
         evidence={"factor": one.factor, "looks": one.looks},
+    )
+
+
+def _of_clipped(one: CodeNoise, window: Window) -> Found:
+    """Report a latent code whose parts cannot be negative."""
+    effect = "a code of the prior is negative half of the time"
+    if "log variance" in one.clipped:
+        effect = "the noise is never smaller than that of the prior"
+    verb = "are" if len(one.clipped) > 1 else "is"
+    return Found.of(
+        one,
+        f"the {' and the '.join(one.clipped)} of the latent code {verb} the output of a ReLU: "
+        f"{effect}",
+        title="clipped latent code",
+        step=0,
+        last_step=window.last_step,
+        count=one.looks,
+        evidence={"factor": "", "looks": one.looks},
+        fixes=(NO_RELU,),
     )

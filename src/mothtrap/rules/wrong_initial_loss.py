@@ -18,12 +18,13 @@ from mothtrap.core.window import Series, Window
 from mothtrap.rules._loss_calls import class_calls, have_partners
 from mothtrap.rules._losses import Judgment, finite_part, judge_series
 
-TEMPERATURE = (
+WARMER = (
     "Raise the temperature that divides the similarities: 0.05 to 0.5 is usual for normalized "
-    "vectors.",
-    "Normalize both vectors before their product: `F.normalize(z, dim=-1)`.",
+    "vectors."
 )
-"""Fixes for losses whose classes are the rows of the batch."""
+NORMALIZED = "Normalize both vectors before their product: `F.normalize(z, dim=-1)`."
+PRODUCT = "linear"
+"""Name of a matrix product in the chain of a loss."""
 TOO_COLD = (
     "The scores are the similarities divided by the temperature. If the temperature is too low, "
     "the softmax is nearly 1 for one wrong row, and only the most similar rows get a gradient."
@@ -49,8 +50,9 @@ class WrongInitialLoss(Rule):
         `margin`.
 
     Stays quiet:
-        Losses that begin low, as with pretrained weights. Summed losses. Losses with several terms.
-        Soft targets. A run that resumes from a checkpoint.
+        Losses that begin low, as with pretrained weights. Summed losses. Losses with several terms,
+        except the two directions of a contrastive loss, whose limit is twice as high. Soft targets.
+        A run that resumes from a checkpoint.
 
     What to do:
         - Scale the inputs to mean 0 and standard deviation 1.
@@ -92,7 +94,8 @@ class WrongInitialLoss(Rule):
 
     def _judge(self, series: Series, calls: list[LossCall]) -> Judgment | None:
         at_once = [call for call in calls if call.step == calls[0].step]
-        if len(at_once) > 1 or calls[0].alone is False:
+        both_ways = _compares_both_ways(at_once)
+        if not both_ways and (len(at_once) > 1 or calls[0].alone is False):
             raise NotApplicable("the loss has several terms")
         if any(call.reduction != "mean" for call in calls) or calls[0].label_counts is None:
             raise NotApplicable("the loss is not a mean over hard labels")
@@ -102,8 +105,10 @@ class WrongInitialLoss(Rule):
         if len(loss_S) < self.steps:
             raise NotEnoughData(f"needs {self.steps} losses, saw {len(loss_S)}")
         chance = math.log(max(2, calls[0].classes or 2))
-        limit = max(self.ratio * chance, chance + self.margin)
+        highest = chance * len(at_once)  # the directions may be added instead of averaged
+        limit = max(self.ratio * highest, highest + self.margin)
         begin = loss_S[: self.steps]
+        partners = have_partners([call for call in calls if call.label_counts is not None])
         if min(float(begin[0]), float(np.median(begin))) <= limit:
             return None
         return Judgment(
@@ -122,6 +127,24 @@ class WrongInitialLoss(Rule):
                 "limit": limit,
                 "classes": calls[0].classes,
             },
-            fixes=TEMPERATURE if have_partners(calls) else None,
-            why=TOO_COLD if have_partners(calls) else None,
+            fixes=_of_partners(calls[0]) if partners else None,
+            why=TOO_COLD if partners else None,
         )
+
+
+def _compares_both_ways(calls: list[LossCall]) -> bool:
+    """Return whether a loss finds the partner of each row in both directions, as in CLIP."""
+    alike = len({(call.classes, call.prediction_shape) for call in calls}) == 1
+    whole = all(call.complete and not call.negated for call in calls)
+    return len(calls) == 2 and alike and whole and have_partners(calls)
+
+
+def _of_partners(call: LossCall) -> tuple[str, ...]:
+    """Return the fixes for a loss whose classes are the rows of the batch.
+
+    A product of vectors that were divided by their norms needs a higher temperature.
+    """
+    chain = call.chain
+    behind = chain[chain.index(PRODUCT) + 1 :][:1] if PRODUCT in chain else ()
+    unnormalized = bool(behind) and behind != ("div",)
+    return (NORMALIZED, WARMER) if unnormalized else (WARMER, NORMALIZED)

@@ -222,6 +222,23 @@ class UnmaskedPadding(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class PaddingWeights(Fact, frozen=True, kw_only=True, tag=True):
+    """Attention to padding in `looks` inspected backward passes of a line.
+
+    `token` pads sequences at their ends. Of `rows` inspected padded rows, counted once for each
+    attention layer, `inverted` give weight to the padding and to nothing else. In `by_query` of
+    them, all words attend to the padding, and the padding attends to all tokens equally.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    token: int
+    rows: int
+    inverted: int
+    by_query: int
+    location: str | None = None
+
+
 class PaddingLabeled(Fact, frozen=True, kw_only=True, tag=True):
     """A model that computes its own loss received labels for padding.
 
@@ -260,6 +277,19 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
     module_type: str
     shape: tuple[int, ...]
     samples: int | None = None
+    location: str | None = None
+
+
+class RowTaken(Fact, frozen=True, kw_only=True, tag=True):
+    """A model predicts from the positions of the last row of a batch of a recurrent layer.
+
+    It did so in `found` of `looks` inspected backward passes of a line. The layer's output has the
+    `shape` (batch, sequence, units). `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    shape: tuple[int, ...]
     location: str | None = None
 
 

@@ -311,6 +311,56 @@ class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OverlapOfScores(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss computes the overlap of a target with the raw outputs of a layer.
+
+    It did so in `found` of `looks` inspected backward passes of a line. `shape` is the shape of the
+    outputs. `twice`: the outputs passed through these two activations. `location` is the line of
+    the loss.
+    """
+
+    looks: int
+    found: int
+    shape: tuple[int, ...] = ()
+    twice: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class DistancesAsScores(Fact, frozen=True, kw_only=True, tag=True):
+    """A class loss takes distances as scores, so it makes the right distance larger.
+
+    It did so in `found` of `looks` inspected backward passes of a line, with `choices` distances
+    for each row. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    choices: int
+    location: str | None = None
+
+
+class CtcLabels(Fact, frozen=True, kw_only=True, tag=True):
+    """Labels and lengths of `ctc_loss` in `looks` inspected backward passes of a line.
+
+    `blanks` of `labels` labels are the blank, class `blank`; `padding` of these are at the ends of
+    rows. `short` of `rows` rows have fewer frames than their labels need; the first of them has
+    `frames` and needs `needed`. `zeroed`: the infinite losses of these rows are set to 0.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    labels: int
+    blanks: int
+    padding: int
+    blank: int
+    rows: int
+    short: int
+    zeroed: bool = False
+    frames: int | None = None
+    needed: int | None = None
+    location: str | None = None
+
+
 class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Weights of the log probabilities of actions in the loss of a policy.
 
@@ -350,11 +400,13 @@ class CodeNoise(Fact, frozen=True, kw_only=True, tag=True):
     The KL divergence in the loss contains a log variance. In each of `looks` inspected backward
     passes of a line, the noise of the latent code was multiplied by `factor`: `variance` or
     `log variance` instead of the standard deviation. `factor` is empty if the job has only one
-    loss, and the variance affects it only through the noise. `location` is the line of the loss.
+    loss, and the variance affects it only through the noise. `clipped`: parts of the code, `mean`
+    or `log variance`, that are the output of a ReLU. `location` is the line of the loss.
     """
 
     looks: int
     factor: str
+    clipped: tuple[str, ...] = ()
     location: str | None = None
 
 
@@ -399,6 +451,24 @@ class MirroredTargets(Fact, frozen=True, kw_only=True, tag=True):
     rows: int
     mirrored: int
     direction: str
+    location: str | None = None
+
+
+class ShiftedTargets(Fact, frozen=True, kw_only=True, tag=True):
+    """Masks or images that fit the predictions of a loss better when they are shifted.
+
+    In the latest `looks` inspected backward passes of a line, `rows` targets fitted their
+    predictions at some place. `shifted` of them fitted clearly better elsewhere than where they
+    are, by `distance` on average, as a share of the height or width. `drift` is the length of the
+    mean shift, which is smaller than `distance` if the directions differ. `location` is the line of
+    the loss.
+    """
+
+    looks: int
+    rows: int
+    shifted: int
+    distance: float
+    drift: float
     location: str | None = None
 
 

@@ -133,3 +133,21 @@ class AliasedCopy(Fact, frozen=True, kw_only=True, tag=True):
     model: str
     shallow: bool = False
     location: str | None = None
+
+
+class ZeroSlope(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss reaches parameters only through operations whose derivative is 0, such as `sign`.
+
+    This was so in `found` of `looks` inspected backward passes of a line. In the latest of them,
+    `parameters` of `of` numbers in trained parameters were behind an `operation`, or behind several
+    that are joined by "and". `layers` are the paths of their modules. `location` is the only line
+    that calls such an operation, otherwise the line of the loss.
+    """
+
+    looks: int
+    found: int
+    operation: str
+    parameters: int
+    of: int
+    layers: tuple[str, ...] = ()
+    location: str | None = None

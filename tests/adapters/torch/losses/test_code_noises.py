@@ -66,6 +66,34 @@ def test_noise_times_the_standard_deviation_is_not_told(
     assert factors(scale, divergence) == []
 
 
+@pytest.mark.parametrize(
+    ("mean_of", "log_variance_of", "clipped"),
+    [
+        (torch.relu, torch.relu, [("mean", "log variance")]),
+        (torch.tanh, torch.relu, [("log variance",)]),
+        (torch.relu, torch.tanh, [("mean",)]),
+        (torch.tanh, lambda out: out.clamp(-10, 10), []),
+    ],
+    ids=["both", "log variance", "mean", "neither"],
+)
+def test_a_code_behind_a_relu(
+    mean_of: Scale, log_variance_of: Scale, clipped: list[tuple[str, ...]]
+) -> None:
+    encoder, decoder = nn.Linear(8, 6), nn.Linear(3, 8)
+    with watched() as seen:
+        optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
+        for _ in range(13):
+            x = torch.rand(5, 8)
+            first, second = encoder(x).chunk(2, 1)
+            mean, out = mean_of(first), log_variance_of(second)
+            code = mean + torch.exp(0.5 * out) * torch.randn(5, 3)
+            loss = (decoder(code) - x).square().sum() + by_log_variance(mean, out)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert [one.clipped for one in seen.observed(CodeNoise)] == clipped
+
+
 def without_divergence(
     *,
     extra: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda mean, out, code: mean.sum() * 0,

@@ -6,42 +6,56 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
+from mothtrap.adapters.torch.layers.padding_weights import PaddingWeightObserver
+from mothtrap.adapters.torch.layers.taken_rows import TakenRowObserver
+from mothtrap.adapters.torch.losses.border_classes import BorderClassObserver
 from mothtrap.adapters.torch.losses.code_noises import CodeNoiseObserver
+from mothtrap.adapters.torch.losses.ctc_labels import CtcLabelObserver
 from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
+from mothtrap.adapters.torch.losses.distance_scores import DistanceScoreObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.opponents import OpponentObserver
+from mothtrap.adapters.torch.losses.overlap_scores import OverlapScoreObserver
 from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.own_row_competes import OwnRowObserver
 from mothtrap.adapters.torch.losses.pair_scores import PairScoreObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
+from mothtrap.adapters.torch.losses.remade_parameters import RemadeParameterObserver
 from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
-from mothtrap.core.facts.data import TargetOrder
+from mothtrap.adapters.torch.losses.zero_slopes import ZeroSlopeObserver
+from mothtrap.core.facts.data import BorderClasses, TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
-from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
+from mothtrap.core.facts.layers import AttentionAxis, AttentionLook, PaddingWeights, RowTaken
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
     CodeNoise,
+    CtcLabels,
     DetachedTerm,
+    DistancesAsScores,
     MarginLoss,
     MirroredTargets,
     MixedAxes,
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OverlapOfScores,
     OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
     ShareAdded,
+    ShiftedTargets,
     SimilarityLoss,
     TrainedTarget,
     UnreadEnds,
 )
+from mothtrap.core.facts.modules import ZeroSlope
+from mothtrap.core.facts.optimizers import UnownedParameter
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
@@ -68,6 +82,7 @@ def add_loss_observers(
         sampled: actions drawn by policies.
     """
     margins, rows = forwards.margins, forwards.evaluations.rows
+    owned = forwards.reach.is_owned
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
@@ -76,6 +91,11 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
     observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: OverlapScoreObserver(job), OverlapOfScores)
+    observers.add("loss terms", lambda: DistanceScoreObserver(job), DistancesAsScores)
+    observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)
+    observers.add("loss terms", lambda: ZeroSlopeObserver(job), ZeroSlope)
+    observers.add("loss terms", lambda: RemadeParameterObserver(job, owned), UnownedParameter)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
@@ -85,6 +105,9 @@ def add_loss_observers(
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
-    observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets)
+    observers.add("views", lambda: MirroredTargetObserver(job), MirroredTargets, ShiftedTargets)
+    observers.add("views", lambda: BorderClassObserver(job), BorderClasses)
+    observers.add("views", lambda: TakenRowObserver(job), RowTaken)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)
+    observers.add("attention", lambda: PaddingWeightObserver(job), PaddingWeights)

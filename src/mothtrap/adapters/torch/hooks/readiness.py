@@ -11,7 +11,7 @@ from typing import Final
 from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.compiling import UpdateDropped
-from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
+from mothtrap.core.facts.data import BorderClasses, InputDistribution, NonfiniteInput
 from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
@@ -38,15 +38,19 @@ from mothtrap.core.facts.layers import (
     ImageChannels,
     MaskOfOnes,
     OutputSpread,
+    PaddingWeights,
     PositionAxis,
     RouterLoad,
+    RowTaken,
     SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import (
     AgreeingLosses,
     CodeNoise,
+    CtcLabels,
     DetachedTerm,
+    DistancesAsScores,
     LossCall,
     MarginLoss,
     MirroredTargets,
@@ -54,10 +58,12 @@ from mothtrap.core.facts.losses import (
     NoisePrediction,
     OneSidedPairs,
     OverlapAdded,
+    OverlapOfScores,
     OwnRowCompetes,
     PolicyEntropy,
     PolicyLoss,
     ShareAdded,
+    ShiftedTargets,
     SimilarityLoss,
     TokenShares,
     TrainedTarget,
@@ -71,6 +77,7 @@ from mothtrap.core.facts.modules import (
     HalfPrecision,
     HiddenParameters,
     UnreachedModule,
+    ZeroSlope,
 )
 from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation, NonfiniteModule
 from mothtrap.core.facts.optimizers import (
@@ -115,6 +122,8 @@ OF_BACKWARDS: Final = frozenset(
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
+        *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
+        *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )
 """Facts that require a backward pass."""

@@ -33,6 +33,7 @@ _VIEWS = frozenset(
         "view",
         "unsafe_view",
         "reshape",
+        "reshape_alias",
         "alias",
         "squeeze",
         "unsqueeze",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,8 @@ from mothtrap.core.tensors import Role
 from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source import frames
 
+LATEST_BIRTHS = 32
+"""Number of latest constructed modules whose lines are kept."""
 RECTIFIERS = ("ReLU", "ReLU6")
 """Modules whose units can die: output and gradient are zero for half of all inputs."""
 SATURATING = ("Sigmoid", "Tanh", "Hardsigmoid", "Hardtanh", "Softsign")
@@ -155,6 +158,7 @@ class NameBook:
     Attributes:
         names_uncalled: models whose calls are not visible also get names.
         roots_seen: number of roots so far.
+        latest_births: locations and classes of the modules that were constructed last.
         parameters: name of each parameter and path of its module; another library may provide them
             first.
     """
@@ -167,6 +171,7 @@ class NameBook:
         self._incomplete: dict[int, Root] = {}
         self._births: ByIdentity[nn.Module, Birth] = ByIdentity()
         self._born = 0
+        self.latest_births: deque[tuple[str | None, str]] = deque(maxlen=LATEST_BIRTHS)
         self.roots_seen = 0
         self.names_uncalled = False
 
@@ -299,6 +304,7 @@ class NameBook:
         self._born += 1
         place = frames.location(frames.user_frame(skip_init_of=module))
         self._births[module] = Birth(place, self._born)
+        self.latest_births.append((place, type(module).__name__))
 
     @property
     def births(self) -> int:

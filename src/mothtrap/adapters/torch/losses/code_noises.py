@@ -24,7 +24,7 @@ MAX_STEPS = 8
 """Maximum number of operations between noise and the log variance. Chosen by hand."""
 Edge: TypeAlias = tuple[Node, int]
 """A value: the operation that computed it, and its position among the results."""
-VARIANCE, LOG_VARIANCE = "variance", "log variance"
+MEAN, VARIANCE, LOG_VARIANCE = "mean", "variance", "log variance"
 
 
 @dataclass(slots=True)
@@ -32,10 +32,12 @@ class _Line(Line):
     """Backward passes of one line, and the results of their inspections.
 
     `factors` are the wrong factors of the noise, None for a right one. `alone` is the number of
-    inspected passes in which the variance affects the loss only through the noise.
+    inspected passes in which the variance affects the loss only through the noise. `clipped` are
+    the parts of the code that a ReLU clipped.
     """
 
     factors: set[str | None] = field(default_factory=set)
+    clipped: set[tuple[str, ...]] = field(default_factory=set)
     alone: int = 0
 
 
@@ -48,17 +50,20 @@ class CodeNoiseObserver(LineObserver[_Line]):
     def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
         line.factors.add(_wrong_factor(root))
+        line.clipped.add(_clipped(root))
         line.alone += _is_noise_alone(root)
         if not line.is_complete or len(line.factors) > 1:
             return
         [factor] = line.factors
+        clipped = line.clipped.pop() if len(line.clipped) == 1 else ()
         alone = line.alone == line.looks and self._lines.count == 1
-        if factor is not None or alone:
+        if factor is not None or alone or clipped:
             self._job.recorder.notes.observe(
                 CodeNoise(
                     step=self._job.grouper.step,
                     looks=line.looks,
                     factor=factor or "",
+                    clipped=clipped,
                     location=place,
                 )
             )
@@ -67,9 +72,7 @@ class CodeNoiseObserver(LineObserver[_Line]):
 def _wrong_factor(root: Node) -> str | None:
     """Return the wrong factor of the noise; None if it is right, or without a KL divergence."""
     head = _head(root)
-    operands = {edge for node in head for edge in _edges(node)}
-    variances = [node for node, _ in operands if operation(node) == "exp"]
-    log_variances = {edge for node in variances for edge in _edges(node) if edge in operands}
+    log_variances = _log_variances(head)
     if not log_variances:
         return None
     products = [
@@ -84,6 +87,37 @@ def _wrong_factor(root: Node) -> str | None:
     if any(edge in log_variances for edge in factors):
         return LOG_VARIANCE
     return None
+
+
+def _log_variances(head: set[Node]) -> set[Edge]:
+    """Return the values that a KL divergence contains together with their exponentials."""
+    operands = {edge for node in head for edge in _edges(node)}
+    variances = [node for node, _ in operands if operation(node) == "exp"]
+    return {edge for node in variances for edge in _edges(node) if edge in operands}
+
+
+def _clipped(root: Node) -> tuple[str, ...]:
+    """Return which parts of the latent code of a KL divergence are the output of a ReLU."""
+    head = _head(root)
+    log_variances = _log_variances(head)
+    if not log_variances:
+        return ()
+    squares = {node for every in head for node, _ in _edges(every) if _is_square(node)}
+    means = {edge for node in squares for edge in _edges(node)}
+    parts = ((MEAN, means), (LOG_VARIANCE, log_variances))
+    return tuple(name for name, edges in parts if any(map(_is_relu, edges)))
+
+
+def _is_square(node: Node) -> bool:
+    edges = _edges(node)
+    if operation(node) == "mul":
+        return len(edges) == 2 and edges[0] == edges[1]
+    return operation(node) == "pow" and getattr(node, "_saved_exponent", None) == 2
+
+
+def _is_relu(edge: Edge) -> bool:
+    node = graph.through_views(edge[0])
+    return node is not None and operation(node) == "relu"
 
 
 def _is_noise_alone(root: Node) -> bool:

@@ -30,6 +30,8 @@ MISSES = 3
 """Inspections of a line without such a loss after which it is no longer inspected."""
 EXACT = 1e-3
 """Difference between margins of two rows, as a share of them, that counts as rounding; by hand."""
+ZERO = 1e-5
+"""Margin, as a share of the distances, that counts as 0; chosen by hand."""
 DEPTHS = 64
 """Distances that are tried as the same distance of all pairs."""
 _HINGES = ("relu", "clamp_min", "clamp")
@@ -69,6 +71,8 @@ class HingeObserver:
             return
         with torch.no_grad():
             found = hinge(loss.root.grad_fn, line.margin)
+        if found is None and line.values and line.margin == 0:
+            found = Hinge(0.0, 0.0, 0.0)  # without a margin, no row may be left in the hinge
         if found is None:
             line.misses += 1
             return
@@ -106,14 +110,10 @@ def hinge(root: Node, margin: float = 0.0) -> Hinge | None:
         return None
     node, weights, power = hinges[0]
     terms = _terms(node)
-    distances = [_value(one, saved) for _, one in terms]
-    if any(one is None for one in distances):
+    distances = [one for _, term in terms if (one := _value(term, saved)) is not None]
+    if len(distances) < len(terms):
         return None
-    shift_N = sum(
-        sign * one.reshape(-1)
-        for (sign, _), one in zip(terms, distances, strict=True)
-        if one is not None
-    )
+    shift_N = sum(sign * one.reshape(-1) for (sign, _), one in zip(terms, distances, strict=True))
     inside_N = _inside(node, saved)
     if inside_N is None or not isinstance(shift_N, torch.Tensor) or inside_N.shape != shift_N.shape:
         return None
@@ -123,6 +123,8 @@ def hinge(root: Node, margin: float = 0.0) -> Hinge | None:
         margin = float(margins.mean())
         if float(margins.max() - margins.min()) > EXACT * max(1.0, abs(margin)):
             return None
+        if len(terms) == 2 and abs(margin) <= ZERO * float(distances[0].mean()):
+            return Hinge(float(inside_N.clamp(min=0).mean()), 0.0, 0.0)
     if margin <= 0:
         return None
     value_N = inside_N.clamp(min=0)

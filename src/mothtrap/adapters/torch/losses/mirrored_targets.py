@@ -15,7 +15,8 @@ from mothtrap.adapters.torch.job.graph import LossTerm, Node
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
-from mothtrap.core.facts.losses import MirroredTargets
+from mothtrap.adapters.torch.losses.shifted_targets import Shifts, shifts_of
+from mothtrap.core.facts.losses import MirroredTargets, ShiftedTargets
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -37,6 +38,8 @@ UNLIKE = 0.5
 ALIKE = 0.5
 """Mean absolute correlation of the predictions of two rows, up to which they depend on the images;
 chosen by hand: a model that knows no places predicts the same blob everywhere."""
+SHIFTS_EVERY = 4
+"""One in this many inspections also compares shifted targets, which takes longer."""
 TIE = 0.05
 """Difference of correlations up to which both orientations fit equally; chosen by hand."""
 DIRECTIONS = {"left to right": (-1,), "top to bottom": (-2,), "in both directions": (-2, -1)}
@@ -52,13 +55,15 @@ class _Line(Line):
     """Backward passes of one line, and the counts of the latest inspected ones by direction."""
 
     latest: deque[dict[str, _Counts]] = field(default_factory=lambda: deque(maxlen=LATEST))
+    shifts: deque[Shifts] = field(default_factory=lambda: deque(maxlen=LATEST))
 
 
 class MirroredTargetObserver(LineObserver[_Line]):
-    """Compares predicted maps with their targets, and with the mirrored targets.
+    """Compares predicted maps with their targets, and with mirrored and shifted targets.
 
-    A model cannot know whether a mask was mirrored independently of its image. So it predicts the
-    orientation of the image, which is wrong for many masks, or both orientations at once.
+    A model cannot know whether a mask was mirrored or cropped independently of its image. So it
+    predicts the orientation and the place in the image, which are wrong for many masks, or the mean
+    of all possible masks.
     """
 
     def __init__(self, job: Job) -> None:
@@ -71,8 +76,12 @@ class MirroredTargetObserver(LineObserver[_Line]):
                 return
             line.looks += 1
             line.latest.append(_compared(*maps))
+            if line.looks % SHIFTS_EVERY == 0:
+                line.shifts.append(_shifted(*maps))
         if len(line.latest) >= FEWEST:
             self._report(line, place)
+        if line.looks % SHIFTS_EVERY == 0 and len(line.shifts) >= FEWEST:
+            self._report_shifts(line, place)
 
     def _report(self, line: _Line, place: str | None) -> None:
         sums = {
@@ -88,6 +97,22 @@ class MirroredTargetObserver(LineObserver[_Line]):
                     rows=sums[direction].rows,
                     mirrored=sums[direction].mirrored,
                     direction=direction,
+                    location=place,
+                )
+            )
+
+    def _report_shifts(self, line: _Line, place: str | None) -> None:
+        joined = [sum(counts) for counts in zip(*line.shifts, strict=True)]
+        rows, shifted, distance, across, down = joined
+        if rows:
+            self._job.recorder.notes.observe(
+                ShiftedTargets(
+                    step=self._job.grouper.step,
+                    looks=len(line.shifts),
+                    rows=int(rows),
+                    shifted=int(shifted),
+                    distance=distance / shifted if shifted else 0.0,
+                    drift=float(torch.tensor([across, down]).norm()) / shifted if shifted else 0.0,
                     location=place,
                 )
             )
@@ -154,6 +179,14 @@ def _compared(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, _Coun
         fits_R = counts_R & (mirrored_R >= unmirrored_R - TIE)
         found[name] = _Counts(int(counts_R.sum()), int(fits_R.sum()))
     return found
+
+
+def _shifted(predicted: torch.Tensor, targets: torch.Tensor) -> Shifts:
+    """Count the targets that fit their predictions, and those that fit better when shifted."""
+    predicted, targets = predicted - predicted.mean(0), targets - targets.mean(0)
+    if _alike(predicted) > ALIKE:
+        return Shifts(0, 0, 0.0, 0.0, 0.0)
+    return shifts_of(predicted, targets, fits=FITS)
 
 
 def _alike(maps: torch.Tensor) -> float:

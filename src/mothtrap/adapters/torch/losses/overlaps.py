@@ -39,7 +39,7 @@ class OverlapObserver(LineObserver[_Line]):
 
     def _inspect(self, line: _Line, root: Node, place: str | None) -> None:
         line.looks += 1
-        signs = set(signs_of(root, _is_overlap))
+        signs = set(signs_of(root, is_overlap))
         line.added += signs == {False}
         if line.is_complete and line.added:
             self._job.recorder.notes.observe(
@@ -69,12 +69,12 @@ def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | N
                 continue
             seen.add(child)
             if name == "mul":
-                waiting.append((child, _weighted(negated, saved.of(node))))
+                waiting.append((child, sign_of_weights(negated, saved.of(node))))
             else:
                 waiting.append((child, graph.sign_through(negated, name, place)))
 
 
-def _weighted(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
+def sign_of_weights(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
     """Return the sign of a value multiplied by weights; None if their signs differ."""
     if negated is None or len(factors) != 1:
         return None
@@ -84,13 +84,13 @@ def _weighted(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | 
     return not negated if bool((weights <= 0).all()) else None
 
 
-def _is_overlap(node: Node) -> bool:
+def is_overlap(node: Node) -> bool:
     """Return whether a node divides summed products of prediction and target by their sizes."""
     parts = [child for child, _ in node.next_functions]
     if operation(node) != "div" or len(parts) != 2 or None in parts:
         return False
     top, bottom = parts
-    product = _behind_sums(top)
+    product = summed_product(top)
     return product is not None and operation(product) == "mul" and _adds_areas(bottom)
 
 
@@ -115,7 +115,7 @@ def _operands(node: Node) -> list[Node]:
     return [child for child, _ in node.next_functions if child is not None]
 
 
-def _behind_sums(node: Node | None) -> Node | None:
+def summed_product(node: Node | None) -> Node | None:
     """Return the product of a prediction and a constant that is summed, scaled, and shifted."""
     summed = False
     for _ in range(MAX_DEPTH):

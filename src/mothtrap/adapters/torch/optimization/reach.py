@@ -92,6 +92,10 @@ class ReachObserver:
         self._surveys = 0
         self.looks = False
 
+    def is_owned(self, parameter: torch.Tensor) -> bool:
+        """Return whether an optimizer has a parameter."""
+        return self._optimizers.owner(parameter) is not None
+
     # Steps
 
     def stepped(self, optimizer: Optimizer) -> None:
