@@ -7,6 +7,7 @@ from tests.rules.looks import batches, data
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import DISTANCES, VARIANCES
 from mothtrap.core.findings import Severity
 from mothtrap.rules.feature_scale_mismatch import feature_scale_mismatch
 
@@ -89,3 +90,16 @@ def test_a_batch_whose_numbers_overflow_says_nothing_about_scales(scale: float) 
 def test_stays_quiet_on_the_first_rows_of_a_replay_buffer(ties: float, found: int) -> None:
     repeated = (msgspec.structs.replace(one, feature_ties=(ties,) * 6) for one in batches(TABLE))
     assert len(feature_scale_mismatch().check(window(*repeated))) == found
+
+
+@pytest.mark.parametrize(("scale", "found"), [(300.0, 1), (3.0, 0)])
+def test_a_feature_with_nearly_all_of_the_variance_misleads_pca(scale: float, found: int) -> None:
+    rows = STANDARD * [1.0, 0.02, 1.0, 0.5, scale, 1.0]
+    assert len(check(rows, layer_type=VARIANCES)) == found
+
+
+def test_features_in_the_order_of_their_scale_are_components() -> None:
+    rows = STANDARD * [8.0, 2.0, 1.0, 0.5, 0.1, 0.02]
+    assert check(rows, layer_type=DISTANCES) == []
+    assert len(check(rows[:, ::-1], layer_type=DISTANCES)) == 1
+    assert len(check(rows)) == 1

@@ -16,6 +16,7 @@ from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.adapters.optax import ADAPTER as OPTAX  # noqa: E402
 from mothtrap.core.facts.compiling import KeyReused, UpdateDropped  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
+from mothtrap.core.facts.optimizers import OptimizerFacts  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 STEPS, ROWS, CLASSES = 12, 16, 3
@@ -111,3 +112,32 @@ def test_trained_weights_that_are_adapted_to_many_tasks_are_not_reported() -> No
             adapted = optax.apply_updates(params, updates)
             params = adapted if step < 2 else params
     assert not of(process, UpdateDropped)
+
+
+@pytest.mark.parametrize(
+    ("created", "expected"), [("once", 0), ("each step", 11), ("each pass", 3), ("each task", 0)]
+)
+def test_a_state_that_the_script_creates_again(created: str, expected: int) -> None:
+    """An inner loop over tasks starts from weights that another optimizer trains."""
+    optimizer, outer, process = optax.adam(0.1), optax.sgd(0.1), Process("jax")
+    params = {"w": jnp.zeros((6, CLASSES))}
+    with process.watched(ADAPTER), process.watched(OPTAX):
+        gradients_of = jax.jit(jax.grad(sound))
+        state, outer_state = outer.init(params), outer.init(params)
+        for step in range(STEPS):
+            if (
+                not step
+                or created in ("each step", "each task")
+                or (created == "each pass" and step % 3 == 0)
+            ):
+                state = optimizer.init(params)
+            grads = gradients_of(params, *batch(), jax.random.PRNGKey(0))
+            updates, state = optimizer.update(grads, state)
+            new = optax.apply_updates(params, updates)
+            if created == "each task":
+                updates, outer_state = outer.update(grads, outer_state)
+                new = optax.apply_updates(params, updates)
+            params = new
+    found = [one for one in of(process, OptimizerFacts) if one.takes_over]
+    assert len(found) == expected
+    assert all(one.momentum and one.location for one in found)

@@ -67,3 +67,26 @@ def test_a_state_that_is_returned_as_it_was(keeps: bool) -> None:
             w, state, _ = step(w, state, X)
     found = [one for one in process.facts() if isinstance(one, UpdateDropped)]
     assert [one.state for one in found if one.why] == (["opt_state"] if keeps else [])
+
+
+@pytest.mark.parametrize("assigned", [True, False])
+def test_a_state_that_the_script_does_not_pass_on(assigned: bool) -> None:
+    """The weights and the state are leaves of one argument, as in `eqx.filter_jit`."""
+    tx, process = optax.adam(0.1), Process("jax")
+    with process.watched(ADAPTER):
+
+        @jax.jit
+        def step(both: Any, x: Any) -> Any:
+            w, state = both
+            loss, grads = jax.value_and_grad(lambda w: ((x @ w - 1.0) ** 2).mean())(w)
+            updates, state = tx.update(grads, state, w)
+            return optax.apply_updates(w, updates), state, loss
+
+        w = jnp.ones(3)
+        state = tx.init(w)
+        for _ in range(12):
+            w, new, _ = step((w, state), X)
+            state = new if assigned else state
+    assert not [one for one in process.facts() if isinstance(one, OptimizerFacts)]
+    found = [one for one in process.facts() if isinstance(one, UpdateDropped)]
+    assert {one.state for one in found} == (set() if assigned else {"opt_state"})

@@ -198,3 +198,31 @@ def test_many_shapes_of_prediction_do_not_push_the_step_out() -> None:
         step(X, Y)
     assert len(process.steps()) == 25
     assert [one.rows for one in of_kind(process, Evaluation)] == list(range(2, 26))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "hot", "soft"])
+def test_a_loss_of_tf_nn_is_an_evaluation(kind: str) -> None:
+    """The loss from guessing is not known for soft targets."""
+    targets = {"sparse": Y, "hot": np.eye(2)[Y], "soft": np.eye(2)[Y] * 0.8 + 0.1}[kind]
+    targets = targets if kind == "sparse" else targets.astype("float32")
+    name = f"{'sparse_' * (kind == 'sparse')}softmax_cross_entropy_with_logits"
+    with watching() as process:
+        model, loss_of = made(), getattr(tf.nn, name)
+        step, mean = stepping(model), keras.metrics.Mean()
+
+        @tf.function
+        def test(x: Any, y: Any) -> None:
+            mean.update_state(loss_of(labels=y, logits=model(x, training=False)))
+
+        for _ in range(3):
+            step(X, Y)
+            mean.reset_state()
+            for begin in (0, 20):
+                test(X[begin : begin + 20], targets[begin : begin + 20])
+            expected = float(mean.result())
+    found = of_kind(process, Evaluation)
+    assert len(found) == 3
+    assert found[-1].value == pytest.approx(expected, rel=1e-5)
+    assert found[-1].rows == 40
+    assert (found[-1].guess is None) == (kind == "soft")
+    assert "test_evaluations.py" in found[-1].location

@@ -14,7 +14,7 @@ from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.fact import Fact  # noqa: E402
 from mothtrap.core.facts.layers import OutputSpread  # noqa: E402
-from mothtrap.core.facts.losses import CodeNoise, PolicyLoss  # noqa: E402
+from mothtrap.core.facts.losses import CodeNoise, LossCall, PolicyLoss  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 from mothtrap.tracing.source import mentions  # noqa: E402
 
@@ -100,23 +100,24 @@ def network(outputs: int) -> keras.Model:
     return keras.Sequential([keras.Input((6,)), *layers])
 
 
-def trained(sign: float) -> list[Fact]:
+def trained(sign: float, *, traced: bool = True) -> list[Fact]:
     """Train an actor by its log probabilities."""
 
     def train() -> None:
         actor, optimizer = network(2), keras.optimizers.Adam(1e-3)
 
-        @tf.function
         def step(states: Any, actions: Any, gains: Any) -> None:
             with tf.GradientTape() as tape:
                 found = tf.nn.softmax(actor(states))
                 chosen = tf.gather(found, actions, axis=1, batch_dims=1)
-                loss = sign * tf.reduce_mean(tf.math.log(chosen) * gains)
+                loss = tf.reduce_mean(tf.math.log(chosen) * gains)
+                loss = -loss if sign < 0 else loss
             weights = actor.trainable_variables
             optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
+        act = tf.function(step) if traced else step
         for _ in range(6):
-            step(X[:16], np.arange(16) % 2, returns(X[:16, 0]))
+            act(X[:16], np.arange(16) % 2, returns(X[:16, 0]))
 
     return watched(train)
 
@@ -151,3 +152,24 @@ def test_the_sign_of_a_policy_is_reported(train: Any, by_value: bool) -> None:
     assert [(one.looks, one.added, one.by_value) for one in found] == [(4, 4, by_value)]
     found = [one for one in train(-1.0) if isinstance(one, PolicyLoss)]
     assert [(one.looks, one.added) for one in found] == [(4, 0)]
+
+
+@pytest.mark.parametrize(("sign", "added"), [(1.0, 4), (-1.0, 0)])
+def test_the_sign_of_a_policy_is_reported_in_eager_loops(sign: float, added: int) -> None:
+    found = [one for one in trained(sign, traced=False) if isinstance(one, PolicyLoss)]
+    assert [(one.looks, one.added, one.by_value) for one in found] == [(4, added, False)]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_factor_of_an_eager_loss_may_be_a_reward(sign: float) -> None:
+    """A single number that multiplies a log probability has an unknown sign."""
+
+    def train() -> None:
+        actor, optimizer = network(2), keras.optimizers.Adam(1e-3)
+        for _ in range(6):
+            with tf.GradientTape() as tape:
+                loss = sign * tf.nn.log_softmax(actor(X[:1]))[0, 1]
+            weights = actor.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+    assert not [one for one in watched(train) if isinstance(one, LossCall | PolicyLoss)]

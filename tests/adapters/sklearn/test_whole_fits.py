@@ -10,7 +10,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
@@ -234,3 +236,39 @@ def test_a_scaler_that_is_fitted_to_the_evaluation_rows_only(rows: np.ndarray) -
         [finding] = preprocessing_refitted().check(window(one))
         assert "fitted to the 150 rows that the model predicts" in finding.message
         assert finding.fixes[0].startswith("Fit the scaler to the training rows")
+
+
+UNSCALED = X * [1.0, 1.0, 300.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (PCA(2), {"PCA"}),
+        (PCA(4), set()),
+        (PCA(), set()),
+        (make_pipeline(StandardScaler(), PCA(2)), set()),
+        (make_pipeline(PCA(2), StandardScaler()), {"PCA"}),
+        (KMeans(2, n_init=1, random_state=0), {"KMeans"}),
+        (make_pipeline(StandardScaler(), KMeans(2, n_init=1, random_state=0)), set()),
+    ],
+)
+def test_columns_of_other_scales_mislead_a_transformer(model: Any, found: set[str]) -> None:
+    def train() -> Any:
+        rows = model.fit_transform(UNSCALED)
+        return DecisionTreeClassifier(max_depth=2).fit(rows, Y)
+
+    process, _ = watched(ADAPTER, train)
+    named = [one for one in process.findings() if one.code == "DAT502"]
+    assert {layer for one in named for layer in one.layers} == found
+    assert all("test_whole_fits.py" in (one.location or "") for one in named)
+
+
+def test_components_have_different_scales_and_are_no_fault() -> None:
+    def train() -> Any:
+        rows = PCA().fit_transform(X @ np.diag([40.0, 4.0, 1.0, 0.5, 0.1]))
+        KMeans(2, n_init=1, random_state=0).fit(rows)
+        return SVC().fit(rows, Y)
+
+    process, _ = watched(ADAPTER, train)
+    assert "DAT502" not in {one.code for one in process.findings()}

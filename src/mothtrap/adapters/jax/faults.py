@@ -8,6 +8,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import jax
+import numpy as np
 
 from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.norm_modes import OF_NORMS, report_training
@@ -28,6 +29,10 @@ OF_CALLS: Final = (
 )
 NORMS_AT: Final = 12
 """Number of the call of a step function at which the mode of its batch norms is reported."""
+KEYS_READ: Final = 40
+"""Number of calls in which keys are compared by value: a script may make an equal key each time."""
+MAX_KEYS: Final = 4096
+"""Maximum number of values of a key that are compared: a batch has a key for each row."""
 READ_AT: Final = 3
 """Number of the call of a step function at which the source of the script is read."""
 REPORTED_AT: Final = (8, 32, 128, 512)
@@ -36,13 +41,36 @@ MANY_TRACES: Final = 4
 TRACES_REPORTED_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
+class _Given:
+    """An argument of a call, for the comparison with the argument of the next call.
+
+    Args:
+        value: the argument.
+        by_value: compare the values of small arrays, not only their identity.
+    """
+
+    def __init__(self, value: Any, *, by_value: bool) -> None:
+        self._value = value
+        self._read = _read(value) if by_value else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Given):
+            return NotImplemented
+        if self._value is other._value:
+            return True
+        ours, theirs = self._read, other._read
+        return ours is not None and theirs is not None and np.array_equal(ours, theirs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class _Counts:
     def __init__(self) -> None:
         self.calls = self.traces = 0
         self.given: dict[str, list[Any]] = {}
         self.stale: dict[str, int] = {}
-        self.keys: dict[int, Any] = {}
-        self.same: dict[int, int] = {}
+        self.keys: dict[frozenset[int], list[_Given]] = {}
+        self.same: dict[frozenset[int], int] = {}
 
     def running(self, name: str, leaves: Sequence[Any], places: Iterable[int]) -> int:
         """Return the number of consecutive calls with the same arrays under a name."""
@@ -183,26 +211,37 @@ class Faults:
     def _look_at_keys(
         self, counts: _Counts, layout: Layout, leaves: Sequence[Any], program: Program
     ) -> None:
-        found: dict[int, str] = dict(program.draws.arguments)
-        if program.draws.fixed:
-            found[-1] = program.draws.fixed[0]
-        for index, line in found.items():
-            if index >= len(leaves):
+        by_value = counts.calls <= KEYS_READ
+        for places, line in program.draws.arguments.items():
+            if max(places, default=0) >= len(leaves):
                 continue
-            key = leaves[index] if index >= 0 else None
-            running = index in counts.keys and counts.keys[index] is key
-            counts.same[index] = counts.same.get(index, 1) + 1 if running else 1
-            counts.keys[index] = key
-            if counts.same[index] in REPORTED_AT:
+            given = [_Given(leaves[index], by_value=by_value) for index in sorted(places)]
+            running = places in counts.keys and counts.keys[places] == given
+            counts.same[places] = counts.same.get(places, 1) + 1 if running else 1
+            counts.keys[places] = given
+            if counts.same[places] in REPORTED_AT:
                 self._job.fact(
                     KeyReused(
                         step=self._job.now.step,
                         function=layout.function,
                         draws=(line,),
-                        each_step=counts.same[index],
+                        each_step=counts.same[places],
                         location=line,
                     )
                 )
+
+
+def _read(value: Any) -> Any | None:
+    """Return the values of a key, or of a number; None for large arrays and pending results."""
+    if isinstance(value, jax.Array):
+        if value.size > MAX_KEYS or value.is_deleted():
+            return None
+        if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        if not value.is_ready():
+            return None
+    array = np.asarray(value)
+    return array if array.size <= MAX_KEYS and array.dtype.kind in "iu" else None
 
 
 def _place(layout: Layout) -> str | None:

@@ -397,7 +397,7 @@ class JaxHandle(BaseHandle):
             updated = [leaves[index] for index in layout.updated]
             self._steps.add(call, updated, full=full)
             if full:
-                about = jitted.traced, layout, out
+                about = jitted.traced, layout, inputs, out
                 self.job.contain_part("optimizer state", self._restarts.look, *about)
             self._trained(layout, inputs, updated)
             return judged

@@ -1,4 +1,4 @@
-"""Random keys in a jaxpr: reused keys, and keys that depend on only one argument."""
+"""Random keys in a jaxpr: reused keys, and the arguments on which keys depend."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ DERIVING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A random key: how it was made, and the only argument on which it depends.
+    """A random key: how it was made, and the arguments on which it depends.
 
     Attributes:
         made: origin of the key; equal for keys that are known to be the same.
-        argument: position among the inputs of the function; None if it depends on no input, or on
-            several.
-        fixed: it was made from constants, regardless of the function's arguments.
+        arguments: positions among the inputs of the function; empty for a key made from constants,
+            and None if they are unknown.
     """
 
     made: Hashable
-    argument: int | None = None
-    fixed: bool = False
+    arguments: frozenset[int] | None = None
 
 
 @dataclass(slots=True)
@@ -41,15 +39,13 @@ class Draws:
 
     Attributes:
         lines: lines of each key.
-        arguments: positions of the inputs from which used keys derive, with the line of the first
-            draw.
-        fixed: lines that draw from keys made from constants.
+        arguments: positions of the inputs from which a used key derives, with the line of the
+            first draw; an empty set for keys made from constants.
         dropouts: lines that draw zeros and ones with a probability, as a dropout does.
     """
 
     lines: dict[Key, list[str]] = field(default_factory=lambda: defaultdict(list))
-    arguments: dict[int, str] = field(default_factory=dict)
-    fixed: list[str] = field(default_factory=list)
+    arguments: dict[frozenset[int], str] = field(default_factory=dict)
     dropouts: list[str] = field(default_factory=list)
 
     def twice(self) -> list[list[str]]:
@@ -61,7 +57,8 @@ def draws_of(closed: Any) -> Draws:
     """Return the draws of random numbers in a function."""
     draws = Draws()
     _Walk(draws).jaxpr(
-        closed.jaxpr, [Key(("argument", n), argument=n) for n in range(len(closed.jaxpr.invars))]
+        closed.jaxpr,
+        [Key(("argument", n), frozenset({n})) for n in range(len(closed.jaxpr.invars))],
     )
     return draws
 
@@ -102,7 +99,7 @@ class _Walk:
         if name == "random_seed":
             constant = hasattr(eqn.invars[0], "val")
             value = str(eqn.invars[0].val) if constant else id(eqn)
-            return [Key(("seed", value), fixed=constant)]
+            return [Key(("seed", value), frozenset() if constant else None)]
         if name in SAME:
             return [key] * count
         if name in DERIVING and key is not None:
@@ -117,13 +114,17 @@ class _Walk:
         if not known:
             self._made += 1
         how = (key.made, eqn.primitive.name, str(eqn.params), literals, 0 if known else self._made)
-        alone = known and not any(others)
-        made = Key(how, key.argument if alone else None, key.fixed and alone)
+        variable = [
+            other
+            for atom, other in zip(eqn.invars[1:], others, strict=True)
+            if not hasattr(atom, "val")
+        ]
+        on = [one.arguments if one is not None else None for one in (key, *variable)]
+        complete = [one for one in on if one is not None]
+        made = Key(how, frozenset().union(*complete) if len(complete) == len(on) else None)
         return [made] * count
 
     def _drawn(self, key: Key, line: str) -> None:
         self._draws.lines[key].append(line)
-        if key.argument is not None:
-            self._draws.arguments.setdefault(key.argument, line)
-        if key.fixed:
-            self._draws.fixed.append(line)
+        if key.arguments is not None:
+            self._draws.arguments.setdefault(key.arguments, line)

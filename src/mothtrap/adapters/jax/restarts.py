@@ -1,7 +1,8 @@
-"""Detect optimizer states that are reset while the weights continue to train."""
+"""Detect optimizer states that are reset, or not passed on, while the weights continue to train."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -21,8 +22,19 @@ ACCUMULATES: Final = "mini_step"
 """Name in the states of optimizers that accumulate gradients, and so do not count each call."""
 REPORTED_AT: Final = (8, 32)
 """Number of inspected calls, all with a count of 0, after which this is reported."""
+OLD_AT: Final = (4, 16, 64)
+"""Number of inspected calls with the very same state after which this is reported."""
 MOMENTUM: Final = 0.9
 """Placeholder for an unknown momentum; rules only ask whether there is one."""
+
+
+@dataclass(slots=True)
+class _Given:
+    """The count that a function got, the step in which it got it first, and how often since."""
+
+    count: Any
+    step: int
+    looks: int = 1
 
 
 class Restarts:
@@ -35,15 +47,17 @@ class Restarts:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._counts: WeakKeyDictionary[Traced, tuple[int, int]] = WeakKeyDictionary()
+        self._given: WeakKeyDictionary[Traced, _Given] = WeakKeyDictionary()
 
-    def look(self, traced: Traced, layout: Layout, out: Any) -> None:
-        """Report a state that was reset: its count fell, or is 1 in each inspected call."""
-        paths = [
-            (name_of(p).split("."), v) for p, v in jax.tree_util.tree_flatten_with_path(out)[0]
-        ]
-        words = {word for parts, _ in paths for word in parts}
-        count = next((v for parts, v in paths if parts[-1] == COUNTS and _is_number(v)), None)
+    def look(self, traced: Traced, layout: Layout, inputs: Any, out: Any) -> None:
+        """Report a state that was reset: its count fell, or is 1 in each inspected call.
+
+        If the calls get the very same count, their new states are not passed on.
+        """
+        words, count = _count_of(out)
         if count is None or ACCUMULATES in words or layout.repeats:
+            return
+        if self._is_old(traced, layout, _count_of(inputs)[1]):
             return
         now = int(np.asarray(count))
         before, looks = self._counts.get(traced, (0, 0))
@@ -65,6 +79,25 @@ class Restarts:
             )
         )
 
+    def _is_old(self, traced: Traced, layout: Layout, count: Any) -> bool:
+        """Return whether a call got the state of the call before; report it after some looks."""
+        known = self._given.get(traced)
+        if count is None or known is None or known.count is not count:
+            self._given[traced] = _Given(count, self._job.now.step)
+            return False
+        known.looks += 1
+        if known.looks in OLD_AT and not layout.states:  # otherwise each call is counted
+            self._job.fact(
+                UpdateDropped(
+                    step=self._job.now.step,
+                    function=layout.function,
+                    calls=self._job.now.step - known.step + 1,
+                    state="opt_state",
+                    location=frames.user_location(),
+                )
+            )
+        return True
+
     def _report_kept(self, layout: Layout, looks: int) -> None:
         """Report a state that a function returns unchanged, although it updates the weights."""
         if looks in REPORTED_AT:
@@ -78,6 +111,13 @@ class Restarts:
                     location=layout.place,
                 )
             )
+
+
+def _count_of(tree: Any) -> tuple[set[str], Any | None]:
+    """Return the words in the paths of a tree, and the first count of a state in it."""
+    paths = [(name_of(p).split("."), v) for p, v in jax.tree_util.tree_flatten_with_path(tree)[0]]
+    count = next((v for parts, v in paths if parts[-1] == COUNTS and _is_number(v)), None)
+    return {word for parts, _ in paths for word in parts}, count
 
 
 def _is_number(value: Any) -> bool:

@@ -10,9 +10,11 @@ from typing import Final
 import numpy as np
 
 from mothtrap.adapters.keras import losses
+from mothtrap.adapters.tensorflow import raw_losses
 from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
 from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.probes.raw_records import RawLoss
 from mothtrap.adapters.tensorflow.probes.slots import LOSS_ROWS, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.tracing.describe.loop_evaluations import LoopEvaluations
@@ -41,7 +43,7 @@ class LossEvaluations:
             for call, value in look.evaluated:
                 self.evaluated(call, value)
 
-    def evaluated(self, call: LossRecord, value: Slot) -> None:
+    def evaluated(self, call: LossRecord | RawLoss, value: Slot) -> None:
         """Record a loss outside of any tape.
 
         Args:
@@ -53,8 +55,10 @@ class LossEvaluations:
         self.open.add(call.location, mean, int(rows), look)
 
 
-def _labels(call: LossRecord) -> Called | None:
+def _labels(call: LossRecord | RawLoss) -> Called | None:
     assert call.target is not None
+    if isinstance(call, RawLoss):
+        return raw_losses.labels(call)
     return labels(call, call.target.read())
 
 

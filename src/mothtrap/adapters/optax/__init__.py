@@ -17,6 +17,7 @@ import optax
 from msgspec import structs
 
 from mothtrap.adapters.jax.applied_updates import AppliedUpdates
+from mothtrap.adapters.jax.fresh_states import FreshStates
 from mothtrap.core.adapters import Given, Job, MadeStep
 from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.optimizers import OptimizerFacts
@@ -37,7 +38,7 @@ class OptaxHandle(ObservingHandle):
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._made: list[tuple[OptimizerFacts, Any]] = []
         self._reported: set[str] = set()
-        self._updates = AppliedUpdates(job)
+        self._updates, self._states = AppliedUpdates(job), FreshStates(job)
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
@@ -49,9 +50,16 @@ class OptaxHandle(ObservingHandle):
                     replacements.replace(optax, name, functools.partial(self._noting, name))
 
         replacements.around(optax, "apply_updates", None, self._applied)
+        trees = getattr(optax, "tree", None)
+        if trees is not None and "zeros_like" in vars(trees):  # since optax 0.2.5
+            replacements.around(trees, "zeros_like", None, self._zeros)
 
-    def _applied(self, params: Any, *_: Any) -> None:
+    def _applied(self, params: Any, updated: Any, *_: Any) -> None:
         self._updates.applied("optax.apply_updates", params)
+        self._states.applied(params, updated)
+
+    def _zeros(self, params: Any, *_: Any) -> None:
+        self._states.created(params)
 
     def _noting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def make(*args: Any, **kwargs: Any) -> Any:

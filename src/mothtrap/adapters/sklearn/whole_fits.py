@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from msgspec import structs
 from sklearn import base
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _param_validation, validation
 
 from mothtrap.adapters.sklearn import boosted_fits, fits, whole_tables
@@ -42,6 +43,8 @@ CROSS_VALIDATES: Final = "cross_validate"
 MAX_FITS: Final = 16
 """Maximum number of fits of one line that are described; searches and loops run thousands."""
 MAX_EVALUATIONS: Final = 64
+CACHES: Final = "joblib."
+"""Start of the module names of the library by which pipelines call transformers."""
 DEPTH: Final = 24
 """Maximum number of stack frames that are searched for the user's call."""
 
@@ -113,6 +116,7 @@ class WholeFits:
         self._seen: set[tuple[int, str, int]] = set()
         self._latest: Predicted | None = None
         self._transforms = Transforms()
+        self._scaled: set[tuple[str, str]] = set()
         self._clock = 0
         self._has_split = False
         self._trained: dict[int, list[Fact]] = {}
@@ -232,10 +236,18 @@ class WholeFits:
         predicts = base.is_classifier(estimator) or base.is_regressor(estimator)
         if predicts or not hasattr(estimator, "transform") or len(getattr(x, "shape", ())) != 2:
             return
+        place = frames.user_location() or ""
         if _is_asked_for(estimator, frame):
             self._clock += 1
-            place = frames.user_location() or ""
             self._transforms.add(self._clock, estimator, tuple(x.shape), place)
+        elif not _is_in_pipeline(estimator, frame):
+            return
+        key = type(estimator).__name__, place
+        if key not in self._scaled and len(self._scaled) < MAX_FITS:
+            self._scaled.add(key)
+            job = self._handle.job
+            for fact in whole_tables.of_transform(estimator, x, step=job.now.step, place=place):
+                job.fact(fact)
 
     def _gets_rows(self, _: Any, __: Any, frame: FrameType) -> None:
         """Compare the rows that a script passes to a fitted estimator with its training rows."""
@@ -359,6 +371,20 @@ def _is_asked_for(estimator: Any, wrapper: FrameType) -> bool:
         if one is not estimator:
             return False
         frame = frame.f_back
+    return frame is not None and frames.is_users(frame)
+
+
+def _is_in_pipeline(estimator: Any, frame: FrameType | None) -> bool:
+    """Return whether the script fits a pipeline that contains a transformer."""
+    for _ in range(DEPTH):
+        if frame is None or not _is_of_sklearn(frame):
+            break
+        one = frame.f_locals.get("self", estimator)
+        if one is not estimator and not isinstance(one, Pipeline):
+            return False
+        frame = frame.f_back
+        while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(CACHES):
+            frame = frame.f_back
     return frame is not None and frames.is_users(frame)
 
 

@@ -17,12 +17,17 @@ from mothtrap.adapters.sklearn.boosted_fits import is_one_of
 from mothtrap.adapters.sklearn.fits import Fit
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
+from mothtrap.core.facts.layers import DISTANCES, VARIANCES
 from mothtrap.core.facts.trees import TableSeen
 from mothtrap.tracing.boosting import columns, tables
 from mothtrap.tracing.boosting.samples import Sample
 
-BY_DISTANCE: Final = frozenset({"SVC", "SVR", "NuSVC", "NuSVR", "NeighborsBase"})
+BY_DISTANCE: Final = frozenset({"SVC", "SVR", "NuSVC", "NuSVR", "NeighborsBase", "_BaseKMeans"})
 """Estimators that compare rows by their distance, so columns of a large scale dominate."""
+BY_VARIANCE: Final = frozenset({"PCA", "IncrementalPCA", "TruncatedSVD"})
+"""Transformers that keep the directions with the largest variance."""
+MAX_KEPT: Final = 0.5
+"""Share of the columns; a transformer that keeps more directions loses little. Chosen by hand."""
 BY_ITERATIONS: Final = ("sklearn.linear_model", "sklearn.svm")
 """Modules in which `max_iter` limits the passes of a solver; elsewhere it is a number of trees."""
 
@@ -78,21 +83,40 @@ def of_fit(
                 **about,  # type: ignore[arg-type]
             )
         )
-    rows = fits.dense(x) if is_one_of(estimator, BY_DISTANCE) else None
-    if rows is not None and np.isfinite(rows).all():
-        found += [
-            fits.data_taken(
-                part,
-                np.empty(0),
-                step=0,
-                layer=type(estimator).__name__,
-                kind="distances",
-                place=fit.location,
-            )
-            for part in (rows[::2], rows[1::2])
-            if len(part)
-        ]
+    if is_one_of(estimator, BY_DISTANCE):
+        found += _scales(estimator, x, DISTANCES, step=0, place=fit.location)
     return found
+
+
+def of_transform(estimator: Any, x: Any, *, step: int, place: str) -> list[Fact]:
+    """Describe the scales of the columns to which a transformer or a clustering is fitted.
+
+    Args:
+        estimator: the transformer, before it is fitted.
+        x: its rows.
+        step: step in progress.
+        place: line of the fit.
+    """
+    if is_one_of(estimator, BY_DISTANCE):
+        return _scales(estimator, x, DISTANCES, step=step, place=place)
+    kept = getattr(estimator, "n_components", None)
+    if not is_one_of(estimator, BY_VARIANCE) or not isinstance(kept, int | float):
+        return []
+    if isinstance(kept, int) and kept > MAX_KEPT * x.shape[1]:
+        return []
+    return _scales(estimator, x, VARIANCES, step=step, place=place)
+
+
+def _scales(estimator: Any, x: Any, kind: str, *, step: int, place: str) -> list[Fact]:
+    rows = fits.dense(x)
+    if rows is None or not np.isfinite(rows).all():
+        return []
+    layer = type(estimator).__name__
+    return [
+        fits.data_taken(part, np.empty(0), step=step, layer=layer, kind=kind, place=place)
+        for part in (rows[::2], rows[1::2])
+        if len(part)
+    ]
 
 
 def ended(fact: EstimatorFitted, estimator: Any) -> EstimatorFitted:

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import internals, raw_losses
 from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast, is_made_of
-from mothtrap.adapters.tensorflow.loss_terms import terms_of
+from mothtrap.adapters.tensorflow.loss_terms import EagerTerms, terms_of
+from mothtrap.adapters.tensorflow.probes.eager_operations import EagerOperations
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.probes.probes import Look, Looks
 from mothtrap.adapters.tensorflow.probes.slots import Slot
@@ -23,6 +24,8 @@ from mothtrap.tracing.source import frames
 
 LOOKS: Final = Looks()
 """Inspections of programs and eager steps of this process; adapters on TensorFlow share them."""
+OPERATIONS: Final = EagerOperations()
+EAGER_TERMS: Final = EagerTerms(OPERATIONS)
 
 
 class Listener(Protocol):
@@ -78,6 +81,7 @@ class Shared:
         self._listeners.insert(0, (listener, contain))
         if self._replacements is None:
             LOOKS.begin()
+            EAGER_TERMS.reset()
             frames.generated.append(internals.line_before_autograph)
             self._replacements = Replacements(self._contained)
             tape = tf.GradientTape
@@ -115,6 +119,9 @@ class Shared:
             LOOKS.eager.gradients.clear()
             LOOKS.eager.scalars = []
             LOOKS.eager.difference = None
+            OPERATIONS.begin()
+        elif LOOKS.tapes:
+            OPERATIONS.nested()
         LOOKS.tapes += 1
 
     def _around_call(self, original: Function) -> Function:
@@ -188,6 +195,7 @@ class _Depth(threading.local):
 def _tape_ended(*_: object) -> None:
     LOOKS.tapes = max(0, LOOKS.tapes - 1)
     if not LOOKS.tapes and tf.executing_eagerly():
+        OPERATIONS.stop()
         LOOKS.eager.scalars = _scalars_of(frames.user_frame())
 
 
@@ -227,8 +235,10 @@ def _differentiated(
     look.watched += others
     is_scaled = value is not target
     target_of = Target(Slot(scalar), place, is_scaled, broadcast, scalar, given, first, value)
-    target_of.terms = terms_of(look, value, place, partly=bool(others))
+    terms = EAGER_TERMS.of if tf.executing_eagerly() else terms_of
+    target_of.terms = terms(look, value, place, partly=bool(others))
     look.add_target(target_of)
+    OPERATIONS.differentiated(again=internals.is_persistent(tape))
     for source, gradient in zip(every, tf.nest.flatten(result), strict=False):
         if gradient is None:
             look.unreached.append(source)

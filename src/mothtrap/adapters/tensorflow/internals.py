@@ -74,6 +74,11 @@ def is_recorded(tensor: Any) -> bool:
     return bool(record.should_record_backprop((tensor,)))
 
 
+def is_persistent(tape: Any) -> bool:
+    """Return whether a tape may compute gradients several times."""
+    return bool(getattr(tape, "_persistent", False))
+
+
 def is_argument(tensor: Any) -> bool:
     """Return whether a tensor of a traced program is one of its arguments, or part of one."""
     operation = None if tf.executing_eagerly() else tensor.op

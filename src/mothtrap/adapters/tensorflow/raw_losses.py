@@ -56,9 +56,12 @@ def install(replacements: Replacements, looks: Looks) -> None:
                 except BaseException as err:
                     drop_own_frame(err)
                     raise
-                look = looks.current() if looks.tapes else None
+                is_step = bool(looks.tapes)
+                is_evaluation = act is _lost and bool(looks.optimized)
+                look = looks.current() if is_step or is_evaluation else None
                 if look is not None and not look.why and _is_called_by_script():
-                    replacements.contain(act, look, name, result, args, kwargs)
+                    of = act if is_step else _evaluated
+                    replacements.contain(of, look, name, result, args, kwargs)
                 return result
 
             return call
@@ -180,9 +183,54 @@ def _activated(look: Look, name: str, result: Any, args: Any, kwargs: Any) -> No
         )
 
 
-def _lost(look: Look, name: str, _: Any, args: Any, kwargs: Any) -> None:
+def _evaluated(look: Look, name: str, result: Any, args: Any, kwargs: Any) -> None:
+    """Record a loss that a program computes outside of any tape, after the first step."""
+    target, prediction = _given(args, kwargs)
+    if tf.executing_eagerly() or target is None or not tf.is_tensor(prediction):
+        return
+    rows = tf.cast(tf.size(result), tf.float32)
+    loss = RawLoss(
+        name=name,
+        target=Slot(tf.convert_to_tensor(target), rows=LOSS_ROWS),
+        prediction=Slot(prediction, rows=1),
+        chain=(),
+        location=frames.user_location(),
+    )
+    value = Slot(tf.stack([tf.cast(tf.reduce_mean(result), tf.float32), rows]))
+    look.evaluated.append((loss, value))
+
+
+def labels(loss: RawLoss) -> Called | None:
+    """Return a loss call with targets only; None for soft targets."""
+    target, shape = loss.target.read(), loss.prediction.shape
+    if OPERATIONS[loss.name] != "cross_entropy":
+        return Called(
+            operation=OPERATIONS[loss.name],
+            chain=(),
+            classes=2,
+            target=target,
+            prediction=np.zeros(0),
+        )
+    if target.ndim == len(shape):
+        if not (np.isin(target, (0, 1)).all() and (target.sum(axis=-1) == 1).all()):
+            return None
+        target = target.argmax(axis=-1)
+    return Called(
+        operation="cross_entropy",
+        chain=(),
+        classes=shape[-1],
+        target=target.reshape(-1),
+        prediction=np.zeros(0),
+    )
+
+
+def _given(args: Any, kwargs: Any) -> tuple[Any, Any]:
     target = args[0] if args else kwargs.get("labels")
-    prediction = args[1] if len(args) > 1 else kwargs.get("logits")
+    return target, args[1] if len(args) > 1 else kwargs.get("logits")
+
+
+def _lost(look: Look, name: str, _: Any, args: Any, kwargs: Any) -> None:
+    target, prediction = _given(args, kwargs)
     if target is None or not tf.is_tensor(prediction):
         return
     look.raw.append(

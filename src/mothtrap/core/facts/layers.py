@@ -6,9 +6,16 @@ are from a sample of the rows of a batch, and finite: tensors with NaN or Inf ar
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from mothtrap.core.fact import Fact
+
+DISTANCES: Final = "distances"
+"""`DataTaken.layer_type` of a model that compares rows by their distance."""
+VARIANCES: Final = "variances"
+"""`DataTaken.layer_type` of a transformer that keeps the directions with the largest variance."""
 
 
 class DataTaken(Fact, frozen=True, kw_only=True, tag=True):

@@ -176,7 +176,7 @@ class Look:
     waiting: list[tuple[Slot, Any]] = field(default_factory=list)
     keeper: Any = None
     sources: list[tuple[Any, Any]] = field(default_factory=list)
-    evaluated: list[tuple[LossRecord, Slot]] = field(default_factory=list)
+    evaluated: list[tuple[LossRecord | RawLoss, Slot]] = field(default_factory=list)
     watched: list[weakref.ref[Any]] = field(default_factory=list)
     sights: list[tuple[str, str | None, bool]] = field(default_factory=list)
     masks: list[AddedMask] = field(default_factory=list)

@@ -25,9 +25,9 @@ class Broadcast:
         return difference(*shapes, step=step, series=series, location=self.location or place)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Terms:
-    """Terms of a loss, read while its program is traced.
+    """Terms of a loss, read while its program is traced, or in one of the first eager steps.
 
     `mean`, `log_variance`: latent code of a variational autoencoder, if the loss contains its KL
     divergence. `noise`: wrong factor of the noise of the code; None if right or unknown. `signs`
