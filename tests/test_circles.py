@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.test_house import PACKAGE, SOURCE, files, plant
+from tests.syntax_trees import files, nodes
+from tests.test_house import PACKAGE, SOURCE, plant
 
 
 def circle_offences(source: Path) -> list[str]:
@@ -59,13 +60,12 @@ def _dotted(path: Path) -> str:
 
 
 def _modules_named(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom):
-            named = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
-            modules = {name for name in named if name in known}
-            yield from modules - {node.module} or modules
+    for node in nodes(tree, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in known)
+    for node in nodes(tree, ast.ImportFrom):
+        named = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+        modules = {name for name in named if name in known}
+        yield from modules - {node.module} or modules
 
 
 def test_modules_do_not_import_one_another() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from tests.syntax_trees import files, nodes
+
 SOURCE = Path(__file__).parents[1] / "src" / "mothtrap"
 MOST_METHODS = 10
 """Properties are not counted; protocols and test suites have no limit."""
@@ -37,10 +39,9 @@ def public_methods(node: ast.ClassDef) -> int:
 def large_classes(source: Path) -> dict[str, int]:
     """Return classes with more public methods than permitted, and their numbers."""
     found = {}
-    for path in sorted(source.rglob("*.py")):
-        place = path.relative_to(source)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.ClassDef) or place.parts[0] == "testing":
+    for place, tree in files(source):
+        for node in nodes(tree, ast.ClassDef):
+            if place.parts[0] == "testing":
                 continue
             name, count = f"{place.as_posix()}:{node.name}", public_methods(node)
             is_protocol = any("Protocol" in ast.unparse(base) for base in node.bases)

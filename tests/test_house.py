@@ -7,7 +7,6 @@ prove that the check finds it.
 from __future__ import annotations
 
 import ast
-import gc
 import importlib
 import re
 import resource
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.syntax_trees import files, nodes, parsed
 
 SOURCE = Path(__file__).parents[1] / "src" / "mothtrap"
 TESTS = Path(__file__).parent
@@ -97,32 +97,19 @@ that only read bytes from processes that they started themselves.
 EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}
+_IMPORTS = re.compile(rf"\bfrom\s+({PACKAGE}[\w.]*)\s+import\b")
+"""Imports, also those in texts: a file without a doubtful one is not parsed."""
 
 
-def files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(source.rglob("*.py")):
-        yield path.relative_to(source), _parsed(path, path.stat().st_mtime_ns)
-
-
-@cache
-def _parsed(path: Path, changed_ns: int) -> ast.Module:
-    gc.disable()  # which would visit millions of nodes repeatedly: most of the time
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    finally:
-        gc.enable()
-
-
-def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Yield every dotted name that is imported anywhere in a file, with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                yield "." * node.level + (node.module or ""), node.lineno
-            else:
-                yield from ((f"{node.module}.{a.name}", node.lineno) for a in node.names)
+    for node in nodes(tree, ast.Import):
+        yield from ((alias.name, node.lineno) for alias in node.names)
+    for node in nodes(tree, ast.ImportFrom):
+        if node.level:
+            yield "." * node.level + (node.module or ""), node.lineno
+        else:
+            yield from ((f"{node.module}.{a.name}", node.lineno) for a in node.names)
 
 
 def layering_offences(source: Path) -> list[str]:
@@ -178,34 +165,39 @@ def pickle_offences(source: Path) -> list[str]:
             and name not in READ_WHEN_TRUSTED.get(path.as_posix(), ())
         ]
         names = dict(named(tree))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and whole(node, names) in UNPICKLING:
+        for node in nodes(tree, ast.Attribute):
+            if whole(node, names) in UNPICKLING:
                 offences.append(f"{path}:{node.lineno} uses {ast.unparse(node)}")
-            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
-                offences.append(f"{path}:{node.value.lineno} passes allow_pickle")
-            if isinstance(node, ast.Call) and (_executes(node) or _imports_by_text(node)):
-                offences.append(f"{path}:{node.lineno} executes what it is given")
+        for keyword in nodes(tree, ast.keyword):
+            if keyword.arg == "allow_pickle":
+                offences.append(f"{path}:{keyword.value.lineno} passes allow_pickle")
+        for call in nodes(tree, ast.Call):
+            if _executes(call) or _imports_by_text(call):
+                offences.append(f"{path}:{call.lineno} executes what it is given")
     return offences
 
 
-def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def named(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield the names that a file imports and the objects to which they refer: `t`, `torch`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((a.asname, a.name) for a in node.names if a.asname)
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
+    for node in nodes(tree, ast.Import):
+        yield from ((a.asname, a.name) for a in node.names if a.asname)
+    for node in nodes(tree, ast.ImportFrom):
+        yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
 
 
 def whole(node: ast.Attribute, named: dict[str, str]) -> str:
-    """Return the dotted name to which an expression refers."""
-    first, dot, rest = ast.unparse(node).partition(".")
-    return named.get(first, first) + dot + rest
+    """Return the dotted name to which an expression refers; empty unless it is such a name."""
+    parts: list[str] = []
+    of: ast.expr = node
+    while isinstance(of, ast.Attribute):
+        parts.append(of.attr)
+        of = of.value
+    return ".".join([named.get(of.id, of.id), *reversed(parts)]) if isinstance(of, ast.Name) else ""
 
 
 def _imports_by_text(call: ast.Call) -> bool:
     """Return whether a call imports a module of pickle by a name in a string."""
-    called = ast.unparse(call.func).rpartition(".")[2]
+    called = getattr(call.func, "id", getattr(call.func, "attr", ""))
     texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
     return called in ("import_module", "__import__") and bool(NO_PICKLE_MODULES & set(texts))
 
@@ -222,12 +214,12 @@ def handle_offences(source: Path) -> list[str]:
     for path, tree in files(source):
         if path.parts[0] == "adapters":
             continue
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and node.attr == "tracer":
-                offences.append(f"{path}:{node.lineno} names the tracer of an adapter")
-            elif (
-                isinstance(node, ast.arg | ast.AnnAssign)
-                and node.annotation is not None
+        for use in nodes(tree, ast.Attribute):
+            if use.attr == "tracer":
+                offences.append(f"{path}:{use.lineno} names the tracer of an adapter")
+        for node in (*nodes(tree, ast.arg), *nodes(tree, ast.AnnAssign)):
+            if (
+                node.annotation is not None
                 and "handle"
                 in (node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
                 and re.search(r"\bAny\b", ast.unparse(node.annotation))
@@ -272,28 +264,23 @@ def export_offences(source: Path) -> list[str]:
 
 def _defined(tree: ast.Module) -> set[str]:
     """Return the names that a module binds at its top, or serves lazily through `__getattr__`."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.Dict):
-            names |= {k.value for k in node.keys if isinstance(k, ast.Constant)}
+    names = {node.name for node in nodes(tree, ast.FunctionDef, ast.ClassDef)}
+    for statement in nodes(tree, ast.Import, ast.ImportFrom):
+        names |= {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
+    names |= {name.id for name in nodes(tree, ast.Name) if isinstance(name.ctx, ast.Store)}
+    for node in nodes(tree, ast.Dict):
+        names |= {k.value for k in node.keys if isinstance(k, ast.Constant)}
     return names
 
 
 def import_offences(source: Path) -> list[str]:
     """Return imports of modules of this package that do not exist."""
     return [
-        f"{path}:{node.lineno} imports from {node.module}"
-        for path, tree in files(source)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        and (node.module or "").partition(".")[0] == PACKAGE
-        and not _is_module(node.module or "")
+        f"{path.relative_to(source)}:{node.lineno} imports from {node.module}"
+        for path in sorted(source.rglob("*.py"))
+        if not all(map(_is_module, _IMPORTS.findall(path.read_text(encoding="utf-8"))))
+        for node in nodes(parsed(path), ast.ImportFrom)
+        if (node.module or "").partition(".")[0] == PACKAGE and not _is_module(node.module or "")
     ]
 
 

@@ -6,7 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
-from tests.test_house import SOURCE, files, plant
+from tests.syntax_trees import files, nodes
+from tests.test_house import SOURCE, plant
 
 SHARED = {
     "TargetOrder": "tracing/describe/target_order.py",
@@ -37,8 +38,7 @@ def made_elsewhere(source: Path) -> list[str]:
     return [
         f"{path}:{node.lineno} makes {name}"
         for path, tree in files(source)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
+        for node in nodes(tree, ast.Call)
         for name in [getattr(node.func, "id", getattr(node.func, "attr", ""))]
         if name in SHARED and path.as_posix() != SHARED[name]
         if name != "LossCall" or path.as_posix() not in ELSEWHERE

@@ -156,6 +156,7 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
 
 
+@pytest.mark.full
 def test_simple_models_are_fitted_after_the_script_has_ended(tmp_path: Path) -> None:
     options = ("--select", "PRE401", "--steps", "100")
     outcome = checked(tmp_path, "splits.py", options=options, python=REAL)

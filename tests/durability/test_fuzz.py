@@ -186,7 +186,6 @@ def rows(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 @given(batches=st.lists(rows(), min_size=1, max_size=4))
-@settings(max_examples=100)
 def test_rows_that_make_no_sense(batches: list[pa.RecordBatch]) -> None:
     with tempfile.TemporaryDirectory() as name:
         attempt = Path(name) / "run" / "1"
@@ -207,7 +206,6 @@ def test_rows_that_make_no_sense(batches: list[pa.RecordBatch]) -> None:
     offset=st.integers(-(2**63), 2**63 - 1),
     size=st.integers(-(2**63), 2**63 - 1),
 )
-@settings(max_examples=100)
 def test_places_that_make_no_sense(segment: int, offset: int, size: int, whole: SmallRun) -> None:
     folder = whole.path / "1" / "w0"
     events = next(iter(EventReader(folder).poll()))

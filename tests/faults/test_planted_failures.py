@@ -31,7 +31,8 @@ class Stage:
     """A part of mothtrap: the failure planted in it, and what the run then still contains.
 
     `steps` are the stored steps; `verdict` is the beginning of the sentence of `show`; `parts` are
-    the parts reported as failed, and `told` is whether `show` also names them.
+    the parts reported as failed, and `told` is whether `show` also names them. `full` are those
+    of a part in which another stage fails by default.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Stage:
     verdict: str = "Nothing wrong was found in 64 steps"
     told: bool = True
     capture: str = "default"
+    full: bool = False
 
 
 UNSTORED = "Nothing was observed: a process trained, but no step was stored"
@@ -60,6 +62,7 @@ STAGES = [
         "mothtrap.statistics.torch.rows:summarize_and_digest",
         ("gradients",),
         capture="everything",
+        full=True,
     ),
     Stage(
         "graph reading",
@@ -80,6 +83,7 @@ STAGES = [
         ("observation of torch",),
         steps=0,
         verdict=NOT_SEEN,
+        full=True,
     ),
     Stage(
         "queue",
@@ -112,6 +116,7 @@ STAGES = [
         steps=0,
         verdict=UNSTORED,
         told=False,
+        full=True,
     ),
     Stage(
         "sealing of the files",
@@ -130,6 +135,7 @@ STAGES = [
         "mothtrap.store.finding_log:FindingLog.append",
         ("rules",),
         verdict="Nothing was evaluated in 64 steps: mothtrap failed in rules",
+        full=True,
     ),
     Stage(
         "last facts",
@@ -150,6 +156,7 @@ STAGES = [
         ("start-up hook",),
         steps=0,
         verdict=NOT_WATCHED,
+        full=True,
     ),
 ]
 
@@ -202,7 +209,10 @@ def told_apart(lines: Sequence[str]) -> tuple[str, list[str]]:
     return refused, [line for line in lines if line != refused]
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
+@pytest.mark.parametrize(
+    "stage",
+    [pytest.param(s, id=s.name, marks=[pytest.mark.full] if s.full else []) for s in STAGES],
+)
 def test_a_failure_is_said_once_and_training_goes_on(
     stage: Stage, plain: Outcome, tmp_path: Path
 ) -> None:

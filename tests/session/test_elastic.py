@@ -75,7 +75,11 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
     [
         ("well", None),
         ("forgets", "No saved weights were loaded"),
-        ("rescales", "If the saved weights are loaded, check that both attempts prepare the data"),
+        pytest.param(
+            "rescales",
+            "If the saved weights are loaded, check that both attempts prepare the data",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_a_loss_that_jumps_where_a_job_goes_on_is_a_note(

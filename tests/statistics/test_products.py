@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.test_house import SOURCE, files, named, plant, whole
+from tests.syntax_trees import nodes, parsed
+from tests.test_house import SOURCE, named, plant, whole
 
 from mothtrap.statistics.products import BLOCK, between, correlation, dot, norm
 
@@ -18,6 +20,8 @@ BESIDE_TRAINING = ("adapters", "capture", "session", "statistics", "tracing")
 BLAS = {
     f"numpy.{name}" for name in ("corrcoef", "cov", "dot", "inner", "linalg.norm", "matmul", "vdot")
 }
+
+PRODUCT = re.compile("|".join(name.rpartition(".")[2] for name in BLAS))
 
 
 @given(st.integers(0, 3 * BLOCK), st.integers(0, 9))
@@ -84,9 +88,9 @@ def test_product_check_sees_a_planted_use(tmp_path: Path) -> None:
 def blas_offences(source: Path) -> list[str]:
     """Return BLAS products in code that runs beside a training, whose threads keep spinning."""
     offences = []
-    for path, tree in files(source):
-        if path.parts[0] in BESIDE_TRAINING:
-            names = dict(named(tree))
-            attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    for path in (path for folder in BESIDE_TRAINING for path in (source / folder).rglob("*.py")):
+        if PRODUCT.search(path.read_text(encoding="utf-8")):
+            tree = parsed(path)
+            names, attributes = dict(named(tree)), nodes(tree, ast.Attribute)
             offences += [f"{path}:{n.lineno}" for n in attributes if whole(n, names) in BLAS]
     return offences

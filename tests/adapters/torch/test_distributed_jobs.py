@@ -91,7 +91,12 @@ def test_ranks_that_draw_the_same_batches_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "codes"),
-    [("apart", {"DST961"}), ("averaged", set()), ("seeded", {"DST951"}), ("local", set())],
+    [
+        ("apart", {"DST961"}),
+        ("averaged", set()),
+        pytest.param("seeded", {"DST951"}, marks=pytest.mark.full),
+        pytest.param("local", set(), marks=pytest.mark.full),
+    ],
 )
 def test_ranks_without_a_wrapper(tmp_path: Path, variant: str, codes: set[str]) -> None:
     outcome, run = job(tmp_path, "ranks_without_wrapper", variant)

@@ -93,7 +93,9 @@ def test_the_indices_equal_those_of_cleanlab(seed: int) -> None:
     assert label_issues(labels, share).tolist() == np.flatnonzero(bad).tolist()
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_digits, load_wine])
+@pytest.mark.parametrize(
+    "load", [load_breast_cancer, pytest.param(load_digits, marks=pytest.mark.full), load_wine]
+)
 def test_the_indices_in_real_data_equal_those_of_cleanlab(load: object) -> None:
     filters = pytest.importorskip("cleanlab.filter")
     x, y = load(return_X_y=True)

@@ -11,6 +11,7 @@ from torch.nn import functional
 from mothtrap.adapters.torch.losses import opponents
 from mothtrap.core.facts.losses import AgreeingLosses, PolicyLoss
 
+FULL = pytest.mark.full
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, bool], Tensor]
 
@@ -109,6 +110,12 @@ def several_steps(game: Game, loss_of: Loss, *, goal: bool, fake: bool = False) 
 
 LOOPS = [generator_first, judge_first, with_graph, several_steps]
 Loop = Callable[..., None]
+GAMES = [
+    pytest.param(loop, loss_of, marks=[] if loop is LOOPS[0] or loss_of is LOSSES[0] else FULL)
+    for loop in LOOPS
+    for loss_of in LOSSES
+]
+"""Each loss in one loop, and each loop with one loss; with `HARNESS=full` each in each."""
 
 
 def agreements(step: Callable[[Game], None], steps: int = 14) -> list[AgreeingLosses]:
@@ -119,8 +126,7 @@ def agreements(step: Callable[[Game], None], steps: int = 14) -> list[AgreeingLo
     return [one for one in seen.observed(AgreeingLosses) if isinstance(one, AgreeingLosses)]
 
 
-@pytest.mark.parametrize("loss_of", LOSSES)
-@pytest.mark.parametrize("loop", [generator_first, judge_first])
+@pytest.mark.parametrize(("loop", "loss_of"), GAMES[: 2 * len(LOSSES)])
 def test_a_generator_with_the_goal_of_its_opponent_is_told(loop: Loop, loss_of: Loss) -> None:
     [one] = agreements(lambda game: loop(game, loss_of, goal=False))
     assert (one.label, one.looks, one.unused) == (0, 8, False)
@@ -131,8 +137,7 @@ def test_the_order_of_the_steps_does_not_matter(loop: Loop) -> None:
     assert len(agreements(lambda game: loop(game, probability, goal=False))) == 1
 
 
-@pytest.mark.parametrize("loss_of", LOSSES)
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(("loop", "loss_of"), GAMES)
 def test_opposed_goals_are_a_game(loop: Loop, loss_of: Loss) -> None:
     assert agreements(lambda game: loop(game, loss_of, goal=True)) == []
 
