@@ -9,7 +9,7 @@ from tests.rules.evaluations import PLACE, evaluations
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.estimators import PredictionsCompared
+from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.labels_unrelated import LabelsUnrelated
@@ -144,3 +144,21 @@ def test_one_weak_fold_of_several_is_chance() -> None:
     elsewhere = fold(9, 0.6, location="a.py:9")
     [finding] = LabelsUnrelated().check(window(*unrelated, elsewhere))
     assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("last", "exhausted", "fires"), [(0.55, True, False), (0.3, True, True), (0.55, False, True)]
+)
+def test_a_network_that_has_only_begun_to_learn(last: float, exhausted: bool, fires: bool) -> None:
+    fitted = EstimatorFitted(
+        step=0,
+        fit="a#0",
+        estimator="MLPRegressor",
+        call="fit",
+        rows=1000,
+        columns=7,
+        exhausted=exhausted,
+        label_std=1.0,  # guessing the mean gives half of its square
+        loss_curve=(0.76, last),
+    )
+    assert bool(LabelsUnrelated().check(window(fitted, fold(0, 0.02)))) is fires

@@ -15,7 +15,7 @@ from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._estimators import has_stood_still
+from mothtrap.rules._estimators import has_only_begun, has_stood_still
 from mothtrap.rules._evaluations import Evaluated, evaluated, settled, trend
 from mothtrap.rules._losses import has_players
 
@@ -50,7 +50,8 @@ class LabelsUnrelated(Rule):
         whose best guess is unknown: weighted losses, soft targets, absolute errors. If all
         evaluations give exactly the same loss, because they say nothing about training. If the
         training loss was far below guessing before the first evaluation. For GAN losses. While
-        the running averages of batch norms lag behind.
+        the running averages of batch norms lag behind. For networks of scikit-learn that end
+        before they are better than guessing on their training rows.
 
     What to do:
         - PyTorch: Look at some rows: does each label match its input? Shuffle both with the
@@ -156,7 +157,8 @@ class LabelsUnrelated(Rule):
             for one in compared
             if self._is_related_elsewhere([other for other in compared if _are_folds(one, other)])
         }
-        still = {one.fit for one in window.seen(EstimatorFitted) if has_stood_still(one)}
+        fits = window.seen(EstimatorFitted)
+        still = {one.fit for one in fits if has_stood_still(one) or has_only_begun(one)}
         for one in compared:
             if one.fit in still:  # the model has not learned at all (EST951)
                 continue

@@ -26,7 +26,8 @@ from mothtrap.monitor.coverage import EXEMPT
 STEPS = 40
 OF_LOSSES = {
     *("loss_diverging", "loss_oscillating", "loss_spike", "loss_unchanged", "nonfinite_loss"),
-    *("likelihood_minimized", "mirrored_targets", "own_row_competes"),
+    *("distances_as_scores", "likelihood_minimized", "mirrored_targets", "overlap_of_scores"),
+    *("own_row_competes", "shifted_targets", "zero_slope"),
 }
 
 
