@@ -23,6 +23,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.recording.generators import mark_of
+from mothtrap.tracing.source.dead_names import is_dead
 from mothtrap.tracing.source.frame_variables import Variables, variables
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
@@ -30,6 +31,10 @@ SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 MAX_VALUES = 64
 """Maximum number of values in a container: longer containers are histories or data. Chosen by
 hand."""
+FEW_VALUES = 8
+"""A longer list is left out if the code assigns it again before it reads it, because copying takes
+long. Chosen by hand.
+"""
 MAX_DEPTH = 4
 """Maximum depth of nested containers."""
 MAX_MARKS, MAX_MARKS_TOGETHER = 256, 2000
@@ -96,7 +101,7 @@ class ChangedVariables:
             if named is None:
                 self.unread[f"the variables of {code.co_name}"] = None
             else:
-                found += self._changed(code, named)
+                found += self._changed(code, named, frame.f_lasti)
                 if self._owner is not None:
                     found += self._attributes(code)
             if code.co_name not in _UNNAMED_SCOPES:
@@ -112,10 +117,10 @@ class ChangedVariables:
         if type(owner).__module__ in sys.stdlib_module_names:
             return []
         named = list(getattr(owner, "__dict__", {}).items())
-        return self._changed(code, named, f"{OWNER}.")
+        return self._changed(code, named, prefix=f"{OWNER}.")
 
     def _changed(
-        self, code: CodeType, named: Sequence[tuple[str, Any]], prefix: str = ""
+        self, code: CodeType, named: Sequence[tuple[str, Any]], at: int = 0, *, prefix: str = ""
     ) -> Variables:
         seen = self._seen.get((code, prefix))
         first = seen is None
@@ -152,6 +157,8 @@ class ChangedVariables:
             elif kind == _GENERATOR:
                 mark = mark_of(value)
             else:
+                if not prefix and _is_long_list(value) and is_dead(code, at, name):
+                    continue
                 before = None if first else seen.get(name, _NEW)
                 mark = self._mark(code, name, value, kind, before)
                 size = int(value.nbytes) if kind == _ARRAY else 0
@@ -264,6 +271,10 @@ def _kind_of(cls: type) -> int:
 
 def _is_long(value: Any) -> bool:
     return isinstance(value, str | bytes) and len(value) > MAX_TEXT
+
+
+def _is_long_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) > FEW_VALUES
 
 
 def _parts(value: Any) -> list[Any] | None:
