@@ -132,7 +132,7 @@ def test_stays_quiet_about_weak_codes(found: list[Finding]) -> None:
 
 
 def check_apart(code_rms: float, share: float, *, first_rms: float = 0.3) -> list[Finding]:
-    """Check an encoder that returns means and log variances, and a decoder beside it."""
+    """Check an encoder that returns means and log variances, and a separate decoder."""
     looks = [
         OutputSpread(
             step=step,

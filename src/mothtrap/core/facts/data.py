@@ -240,7 +240,7 @@ class BorderClasses(Fact, frozen=True, kw_only=True, tag=True):
     """Classes of label maps that lie only between a lower and a higher class.
 
     In `looks` inspected losses of a line, nearly every place of each class of `classes` had both a
-    lower and a higher class beside it, as after an interpolation of labels. They have `places`
+    lower and a higher class next to it, as after an interpolation of labels. They have `places`
     places together. `others` is the number of classes that also fill areas. `location` is the line
     of the loss.
     """

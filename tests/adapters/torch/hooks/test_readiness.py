@@ -27,6 +27,7 @@ STEPS = 40
 OF_LOSSES = {
     *("loss_diverging", "loss_oscillating", "loss_spike", "loss_unchanged", "nonfinite_loss"),
     *("likelihood_minimized", "mirrored_targets", "own_row_competes"),
+    *("distances_as_scores", "overlap_of_scores", "shifted_targets", "zero_slope"),
 }
 
 
