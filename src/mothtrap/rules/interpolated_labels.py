@@ -40,7 +40,7 @@ def interpolated_labels(
 
     Fires:
         Warning when, in label maps of five batches, at least `classes` classes have at least 30
-        places each, of which 95 % have both a lower and a higher class beside them, while at least
+        places each, of which 95 % have both a lower and a higher class next to them, while at least
         2 other classes fill areas.
 
     Stays quiet:

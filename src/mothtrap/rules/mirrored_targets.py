@@ -16,11 +16,7 @@ from mothtrap.rules._effects import UNLEARNED
     title="masks not mirrored with their images",
     needs=[Need(facts=(MirroredTargets,))],
     passes=True,
-    explains=(
-        *UNLEARNED,
-        *("overfit", "overtraining", "memorized_rows", "metric_contradicts_loss"),
-        "shifted_targets",
-    ),
+    explains=(*UNLEARNED, "overfit", "overtraining", "memorized_rows", "metric_contradicts_loss"),
 )
 def mirrored_targets(
     window: Window,

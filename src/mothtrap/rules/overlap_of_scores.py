@@ -12,7 +12,7 @@ from mothtrap.rules._effects import UNLEARNED
 
 SOFTMAX = "Apply a softmax over the classes before the overlap: `dice(scores.softmax(1), target)`."
 
-ONE = "Apply only one activation: remove the {last}, or pass the scores instead of the {first}."
+ONE = "Apply only one activation: remove the {last} after the {first}."
 
 
 @rule(

@@ -25,7 +25,7 @@ class PosteriorCollapse(Rule):
     What it detects:
         A model that outputs a reconstruction, and the mean and log variance of a code (two outputs
         of the same shape). Both shrink to 0, and the reconstruction becomes equal for all rows of a
-        batch. Also an encoder with two outputs, beside a decoder that is another model.
+        batch. Also an encoder with two outputs whose decoder is a separate model.
 
     Why it matters:
         The KL term outweighs the reconstruction, so the code is only noise. The decoder learns the
