@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax.functions import Layout, Traced
+from mothtrap.adapters.jax.keys import UNKNOWN
 from mothtrap.adapters.jax.norm_modes import OF_NORMS, report_training
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.adapters import Job
@@ -226,7 +227,7 @@ class Faults:
                         function=layout.function,
                         draws=(line,),
                         each_step=counts.same[places],
-                        location=line,
+                        location=line if line != UNKNOWN else layout.location,
                     )
                 )
 
