@@ -67,7 +67,7 @@ class _Given:
 
 class _Counts:
     def __init__(self) -> None:
-        self.calls = self.traces = 0
+        self.calls = self.traces = self.looks = 0
         self.given: dict[str, list[Any]] = {}
         self.stale: dict[str, int] = {}
         self.keys: dict[frozenset[int], list[_Given]] = {}
@@ -212,7 +212,8 @@ class Faults:
     def _look_at_keys(
         self, counts: _Counts, layout: Layout, leaves: Sequence[Any], program: Program
     ) -> None:
-        by_value = counts.calls <= KEYS_READ
+        counts.looks += 1
+        by_value = counts.looks <= KEYS_READ
         for places, line in program.draws.arguments.items():
             if max(places, default=0) >= len(leaves):
                 continue
