@@ -12,13 +12,19 @@ from mothtrap.rules.eval_targets_differ import eval_targets_differ
 
 
 def check(
-    mean: float | None, std: float | None, *, count: int = 64, places: tuple[str, ...] = ("t.py:9",)
+    mean: float | None,
+    std: float | None,
+    *,
+    count: int = 64,
+    places: tuple[str, ...] = ("t.py:9",),
+    swapped: bool = False,
 ) -> list[Finding]:
     trained = [
         LossCall(
             step=step,
             operation="elementwise",
             location=place,
+            swapped=swapped,
             targets=TargetSample(dtype="float32", count=count, mean=0.0, std=1.0),
         )
         for step, place in enumerate(places)
@@ -43,6 +49,8 @@ def test_targets_on_the_same_scale(mean: float, std: float) -> None:
 def test_says_what_is_missing() -> None:
     with pytest.raises(NotApplicable, match="squared error"):
         check(None, None)
+    with pytest.raises(NotApplicable, match="as the target"):
+        check(200.0, 30.0, swapped=True)
     with pytest.raises(NotApplicable, match="several losses"):
         check(200.0, 30.0, places=("t.py:9", "t.py:12"))
     with pytest.raises(NotEnoughData, match="needs 32 training targets, saw 8"):

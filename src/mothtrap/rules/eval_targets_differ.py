@@ -59,8 +59,8 @@ def eval_targets_differ(
 
     Stays quiet:
         For class labels, constant targets, and targets that the model computes itself. For losses
-        other than squared errors. If several lines compute such losses in training, because their
-        targets may have different scales.
+        other than squared errors. For losses that get their prediction as the target. If several
+        lines compute such losses in training, because their targets may have different scales.
 
     What to do:
         - Scale the targets of both datasets with the mean and standard deviation of the training
@@ -83,6 +83,8 @@ def eval_targets_differ(
     evaluated = [one for one in window.seen(Evaluation) if one.target_std is not None]
     if not samples or not evaluated:
         raise NotApplicable("no targets of a squared error were recorded in both modes")
+    if any(call.swapped for call in calls):
+        raise NotApplicable("the loss gets its prediction as the target")
     if len(places) != 1:
         raise NotApplicable("several losses with different targets are computed in training")
     count = sum(one.count for one in samples)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax.functions import Layout, Traced
+from mothtrap.adapters.jax.keys import UNKNOWN
 from mothtrap.adapters.jax.norm_modes import OF_NORMS, report_training
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.adapters import Job
@@ -66,7 +67,7 @@ class _Given:
 
 class _Counts:
     def __init__(self) -> None:
-        self.calls = self.traces = 0
+        self.calls = self.traces = self.looks = 0
         self.given: dict[str, list[Any]] = {}
         self.stale: dict[str, int] = {}
         self.keys: dict[frozenset[int], list[_Given]] = {}
@@ -211,7 +212,8 @@ class Faults:
     def _look_at_keys(
         self, counts: _Counts, layout: Layout, leaves: Sequence[Any], program: Program
     ) -> None:
-        by_value = counts.calls <= KEYS_READ
+        counts.looks += 1
+        by_value = counts.looks <= KEYS_READ
         for places, line in program.draws.arguments.items():
             if max(places, default=0) >= len(leaves):
                 continue
@@ -226,7 +228,7 @@ class Faults:
                         function=layout.function,
                         draws=(line,),
                         each_step=counts.same[places],
-                        location=line,
+                        location=line if line != UNKNOWN else layout.location,
                     )
                 )
 

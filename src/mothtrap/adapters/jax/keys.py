@@ -13,6 +13,8 @@ from mothtrap.adapters.jax.internals import Caller
 
 SAME: Final = frozenset({"random_wrap", "random_unwrap", "convert_element_type", "copy"})
 """Operations whose result is the key that they receive."""
+UNKNOWN: Final = "?"
+"""Line of a draw that no line of the script makes."""
 DERIVING: Final = frozenset(
     {"random_split", "random_fold_in", "slice", "squeeze", "reshape", "gather", "dynamic_slice"}
 )
@@ -90,7 +92,7 @@ class _Walk:
             return results
         key = given[0] if given else None
         if name == "random_bits":
-            line = internals.line_of_equation(eqn, caller) or "?"
+            line = internals.line_of_equation(eqn, caller) or UNKNOWN
             if key is not None:
                 self._drawn(key, line)
             if any(name.strip("_") == "bernoulli" for name in self._called):

@@ -30,9 +30,9 @@ MOMENTUM: Final = 0.9
 
 @dataclass(slots=True)
 class _Given:
-    """The count that a function got, the step in which it got it first, and how often since."""
+    """Counts of 0 that a function got, the step in which it got them first, and how often since."""
 
-    count: Any
+    zeros: list[Any]
     step: int
     looks: int = 1
 
@@ -52,14 +52,14 @@ class Restarts:
     def look(self, traced: Traced, layout: Layout, inputs: Any, out: Any) -> None:
         """Report a state that was reset: its count fell, or is 1 in each inspected call.
 
-        If the calls get the very same count, their new states are not passed on.
+        If the calls get the very same array with a count of 0, their new states are not passed on.
         """
         words, count = _count_of(out)
         if count is None or ACCUMULATES in words or layout.repeats:
             return
-        if self._is_old(traced, layout, _count_of(inputs)[1]):
-            return
         now = int(np.asarray(count))
+        if self._is_old(traced, layout, inputs, now):
+            return
         before, looks = self._counts.get(traced, (0, 0))
         self._counts[traced] = now, looks + 1
         if not now:
@@ -79,12 +79,17 @@ class Restarts:
             )
         )
 
-    def _is_old(self, traced: Traced, layout: Layout, count: Any) -> bool:
+    def _is_old(self, traced: Traced, layout: Layout, inputs: Any, count: int) -> bool:
         """Return whether a call got the state of the call before; report it after some looks."""
         known = self._given.get(traced)
-        if count is None or known is None or known.count is not count:
-            self._given[traced] = _Given(count, self._job.now.step)
+        named = _count_of(inputs)[1]
+        every = jax.tree_util.tree_leaves(inputs) if named is None else [named]
+        zeros = [one for one in every if _is_zero(one)]
+        same = [one for one in zeros if any(one is each for each in (known.zeros if known else ()))]
+        if count != 1 or known is None or not same:
+            self._given[traced] = _Given(zeros, self._job.now.step)
             return False
+        known.zeros = same
         known.looks += 1
         if known.looks in OLD_AT and not layout.states:  # otherwise each call is counted
             self._job.fact(
@@ -118,6 +123,12 @@ def _count_of(tree: Any) -> tuple[set[str], Any | None]:
     paths = [(name_of(p).split("."), v) for p, v in jax.tree_util.tree_flatten_with_path(tree)[0]]
     count = next((v for parts, v in paths if parts[-1] == COUNTS and _is_number(v)), None)
     return {word for parts, _ in paths for word in parts}, count
+
+
+def _is_zero(value: Any) -> bool:
+    if not isinstance(value, jax.Array) or not _is_number(value) or value.is_deleted():
+        return False
+    return int(np.asarray(value)) == 0
 
 
 def _is_number(value: Any) -> bool:

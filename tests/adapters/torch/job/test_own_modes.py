@@ -28,6 +28,17 @@ class WithoutRate(nn.Module):
         return nn.functional.dropout2d(x, 0.3, self.training)
 
 
+class OfModule(nn.Module):
+    """Calls a module, which follows the mode itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dropout(x)
+
+
 class ByModule(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -137,6 +148,7 @@ def test_buffers_that_depend_on_the_mode_are_found(module: nn.Module, updates: b
         (ByFunction(0.1), False),
         (WithoutRate(), False),
         (ByModule(), False),
+        (OfModule(), False),
         (nn.Dropout(0.5), False),
     ],
 )

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 from torch import nn
@@ -100,7 +101,8 @@ def _without_mode(forward: Any) -> str | None:
         return None
     if _branches_on_mode(scope):
         return None
-    lines = [call.lineno for call in _dropout_calls(scope) if _is_without_mode(call)]
+    calls = _dropout_calls(scope, getattr(forward, "__globals__", {}))
+    lines = [call.lineno for call in calls if _is_without_mode(call)]
     return frames.line_of(code.co_filename, lines[0]) if lines else None
 
 
@@ -114,17 +116,21 @@ def _branches_on_mode(scope: ast.FunctionDef) -> bool:
     )
 
 
-def _dropout_calls(scope: ast.FunctionDef) -> Iterator[ast.Call]:
-    """Yield calls such as `F.dropout(x)`, but not of a module such as `self.dropout(x)`."""
+def _dropout_calls(scope: ast.FunctionDef, names: Mapping[str, Any]) -> Iterator[ast.Call]:
+    """Yield calls such as `F.dropout(x)`, but not of a module such as `self.dropout(x)`.
+
+    Args:
+        scope: the function.
+        names: its global names.
+    """
     for node in ast.walk(scope):
         if not isinstance(node, ast.Call):
             continue
         called = node.func
         if isinstance(called, ast.Attribute) and called.attr in ON_BY_DEFAULT:
             owner = called.value
-            if isinstance(owner, ast.Name) or (
-                isinstance(owner, ast.Attribute) and owner.attr == "functional"
-            ):
+            of_library = isinstance(owner, ast.Name) and isinstance(names.get(owner.id), ModuleType)
+            if of_library or (isinstance(owner, ast.Attribute) and owner.attr == "functional"):
                 yield node
         elif isinstance(called, ast.Name) and called.id in ON_BY_DEFAULT:
             yield node
