@@ -107,7 +107,7 @@ def diff(first: Path, second: Path, *options: str) -> tuple[int, dict]:
     return outcome.exit_code, json.loads(outcome.stdout)
 
 
-@pytest.mark.parametrize("case", CASES[:: 1 if FULL else 3], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES[:: 1 if FULL else 5], ids=lambda case: case.name)
 def test_the_planted_difference_is_found_first(case: Planted, trained: Trained) -> None:
     plain = trained(*case.without, setting=case.setting)
     code, found = diff(plain, trained(*case.options, setting=case.setting))
@@ -119,7 +119,9 @@ def test_the_planted_difference_is_found_first(case: Planted, trained: Trained) 
     assert case.words in " ".join((found["cause"]["sentence"], *found["cause"]["evidence"])), told
 
 
-@pytest.mark.parametrize("setting", ["", "DIGESTS=true", "CAPTURE=everything"])
+@pytest.mark.parametrize(
+    "setting", ["", pytest.param("DIGESTS=true", marks=pytest.mark.full), "CAPTURE=everything"]
+)
 def test_equal_runs_are_the_same(setting: str, trained: Trained) -> None:
     first, second = trained(setting=setting), trained(setting=setting, name="again")
     code, found = diff(first, second)

@@ -17,7 +17,7 @@ def failing(name: str, runs_dir: Path) -> list[str]:
     return observed(target, runs_dir=runs_dir, name="failed")
 
 
-@pytest.mark.parametrize("name", list(FAILURES)[:: 1 if FULL else 2])
+@pytest.mark.parametrize("name", list(FAILURES)[:: 1 if FULL else 4])
 def test_what_ended_the_script_is_explained(name: str, tmp_path: Path) -> None:
     wanted = FAILURES[name]
     outcome = run(failing(name, tmp_path), cwd=PROGRAMS)

@@ -22,7 +22,7 @@ model = Reader()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 x = torch.randn(600, 10, 3)
 y = (x[:, :, 0].sum(1) > 0).long()
-for step in range(150):
+for step in range(90):
     rows = torch.randint(0, 600, (32,))
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x[rows]), y[rows])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Set
@@ -65,7 +66,10 @@ def changed(names: Iterable[str], paths: Iterable[str]) -> list[str]:
 
 def changed_paths() -> list[str]:
     """Return what the latest commit and the work tree changed; nothing outside of a repository."""
-    told = subprocess.run(
-        ["git", "diff", "--name-only", "HEAD~1"], cwd=ROOT, capture_output=True, text=True
-    )
+    asked = ("diff", "--name-only", "HEAD~1"), ("ls-files", "--others", "--exclude-standard")
+    return [path for words in asked for path in _git(*words)] if shutil.which("git") else []
+
+
+def _git(*words: str) -> list[str]:
+    told = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
     return told.stdout.splitlines() if told.returncode == 0 else []

@@ -34,7 +34,7 @@ values = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 4))  # <- here
 target_values = copy.deepcopy(values).requires_grad_(False)
 optimizer = torch.optim.Adam(values.parameters(), lr=1e-3)
 world, memory = Plane(), []
-for step in range(400):
+for step in range(220):
     if step % 20 == 0:
         state = world.reset()
     action = random.randrange(4)
@@ -54,5 +54,5 @@ for step in range(400):
     optimizer.step()
     for slow, fast in zip(target_values.parameters(), values.parameters(), strict=True):
         slow.data.lerp_(fast.data, 0.05)
-    if step % 100 == 0:
+    if step % 50 == 0:
         print(step, loss.item())

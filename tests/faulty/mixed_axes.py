@@ -9,7 +9,7 @@ options = arguments()
 embedding, rnn, head = nn.Embedding(12, 24), nn.GRU(24, 32), nn.Linear(32, 12)
 model = nn.ModuleList([embedding, rnn, head])
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-for step in range(200):
+for step in range(120):
     tokens = torch.randint(0, 12, (32, 9))
     targets = (tokens * 5 + 1) % 12
     out = head(rnn(embedding(tokens.t()))[0])  # (time, batch, classes)

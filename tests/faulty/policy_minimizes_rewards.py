@@ -26,7 +26,7 @@ class Corridor:
 environment = Corridor()
 policy = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
 optimizer = torch.optim.Adam(policy.parameters(), lr=5e-3)
-for episode in range(100):
+for episode in range(60):
     state, done = environment.reset(), False
     scores, rewards = [], []
     while not done and len(rewards) < 20:

@@ -26,7 +26,7 @@ class Autoencoder(nn.Module):
 model = Autoencoder()
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
 basis = torch.randn(3, 16)
-for step in range(300):
+for step in range(160):
     x = torch.sigmoid(3 * torch.randn(64, 3) @ basis)
     out, mean, log_variance = model(x)
     reconstruction = F.binary_cross_entropy(out, x, reduction="sum")

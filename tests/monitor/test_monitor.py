@@ -118,6 +118,15 @@ def test_fast_steps_of_an_analysis_are_judged_without_regard_to_time() -> None:
     assert rule.seen == [*range(FIRST_STEPS)]
 
 
+def test_later_records_of_an_analysis_are_judged_at_multiples_of_a_number() -> None:
+    rule = Watching()
+    monitor = Monitor([rule], clock=Clock(), every=50)
+    for step in range(DENSE_STEPS + 120):
+        monitor.feed(record(step))
+    later = [step for step in rule.seen if step > DENSE_STEPS]
+    assert later == [step for step in range(DENSE_STEPS + 1, DENSE_STEPS + 120) if step % 50 == 49]
+
+
 def test_judges_every_evaluation_among_the_first_steps() -> None:
     rule, clock = Watching(), Clock(per_call_s=1.0)
     monitor = Monitor([rule], clock=clock)

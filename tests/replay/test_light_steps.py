@@ -24,7 +24,7 @@ LINE = 1 + next(
 )
 
 
-@pytest.mark.parametrize("program", PROGRAMS[:: 1 if FULL else 6])
+@pytest.mark.parametrize("program", PROGRAMS[:: 1 if FULL else 12])
 def test_a_bad_light_step_is_replayed_and_narrowed_down(program: str, tmp_path: Path) -> None:
     script = FOLDER / f"{program}.py"
     words = observed(["--", *PYTHON, script], runs_dir=tmp_path, name="seen")

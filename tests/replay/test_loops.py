@@ -54,7 +54,7 @@ def told(path: Path, *options: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", list(STEPS)[:: 1 if FULL else 3])
+@pytest.mark.parametrize("name", list(STEPS)[:: 1 if FULL else 5])
 def test_a_step_comes_to_the_same_bits(name: str, tmp_path: Path) -> None:
     target = [*PYTHON, f"{name}.py"]
     path = kept(target, tmp_path, step=STEPS[name])

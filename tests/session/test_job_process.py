@@ -189,7 +189,13 @@ def test_an_activated_service_is_the_process_that_is_named(
 
 
 @BOTH
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGQUIT", "SIGALRM", "SIGTERM", "SIGSEGV"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SIGKILL", "SIGTERM", "SIGSEGV"),
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("SIGQUIT", "SIGALRM")),
+    ],
+)
 def test_a_job_that_a_signal_ends_is_ended_by_it(
     program: Sequence[str], name: str, tmp_path: Path
 ) -> None:
