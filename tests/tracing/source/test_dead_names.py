@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mothtrap.tracing.source.dead_names import is_dead
+from mothtrap.tracing.source.dead_names import dead_names
 
 LOOP = """
 rows = []
@@ -27,7 +27,7 @@ def dead_in(source: str, name: str = "rows", filename: str = "train.py") -> set[
 
     def probe() -> None:
         frame = sys._getframe(1)
-        found.add(is_dead(frame.f_code, frame.f_lasti, name))
+        found.add(name in dead_names(frame.f_code, frame.f_lasti))
 
     exec(compile(source, filename, "exec"), {"probe": probe, "context": open})
     return found
@@ -99,7 +99,8 @@ def test_locals_are_dead_unless_an_inner_function_may_read_them() -> None:
 
     def probe() -> None:
         frame = sys._getframe(1)
-        said.add(tuple(is_dead(frame.f_code, frame.f_lasti, name) for name in ("rows", "kept")))
+        dead = dead_names(frame.f_code, frame.f_lasti)
+        said.add(tuple(name in dead for name in ("rows", "kept")))
 
     in_function(probe)
     assert said == {(True, False)}
@@ -133,7 +134,7 @@ def test_nothing_that_is_called_dead_is_read(seed: int) -> None:
     def probe() -> None:
         nonlocal dead
         frame = sys._getframe(1)
-        dead = is_dead(frame.f_code, frame.f_lasti, "x")
+        dead = "x" in dead_names(frame.f_code, frame.f_lasti)
 
     def read(_: object) -> None:
         assert not dead

@@ -2,77 +2,117 @@
 
 from __future__ import annotations
 
+import bisect
 import dis
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
+from typing import Any
 
 READERS = frozenset(("dir", "eval", "exec", "globals", "locals", "vars"))
 """Functions that may read any variable."""
 STORES = ("STORE_FAST", "STORE_NAME")
-JUMPS_ALWAYS = ("JUMP_ABSOLUTE", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD")
+JUMPS_ALWAYS = ("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD")
 ENDS = ("RAISE_VARARGS", "RERAISE", "RETURN_CONST", "RETURN_VALUE")
+MOST_INSTRUCTIONS = 20_000
+"""Longer code is not examined; chosen by hand: this takes a tenth of a second."""
 
 
-def is_dead(code: CodeType, at: int, name: str) -> bool:
-    """Return whether code assigns a variable, or ends, before it can read the variable again.
+def dead_names(code: CodeType, at: int) -> frozenset[str]:
+    """Return the variables that code assigns, or never reads, before it can read them again.
 
-    If this is not certain, the result is False: for variables that other functions may read, and
-    for names that are also names of attributes.
+    Left out are variables that other functions may read, and names that are also names of
+    attributes in this code.
 
     Args:
         code: code of a running frame.
         at: position of the call that it makes, `f_lasti`.
-        name: name of one of its variables.
     """
     cell = code.co_filename.startswith("<") or "ipykernel" in code.co_filename
     if cell and not code.co_flags & inspect.CO_OPTIMIZED:
-        return False  # the next cell of a notebook may read it
-    return _is_dead(code, at, name)
+        return frozenset()  # the next cell of a notebook may read them
+    flow = _flow_of(code)
+    return flow.dead(at) if flow is not None else frozenset()
 
 
-@functools.lru_cache(maxsize=4096)
-def _is_dead(code: CodeType, at: int, name: str) -> bool:
-    # Equal code of two files is one key.
-    if not _is_own(code, name) or READERS & _names_in(code):
-        return False
-    instructions = list(dis.get_instructions(code))
-    place = {each.offset: number for number, each in enumerate(instructions)}
-    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # since 3.11
-    handlers = [(entry.start, entry.end, entry.target) for entry in entries]
-    waiting = [n for n, each in enumerate(instructions) if each.offset > at][:1]
-    waiting += [place[target] for begin, end, target in handlers if begin <= at < end]
-    seen: set[int] = set()
-    while waiting:
-        number = waiting.pop()
-        if number in seen or number >= len(instructions):
-            continue
-        seen.add(number)
-        each = instructions[number]
-        if each.opname in STORES and each.argval == name:
-            continue
-        if each.argval == name or (isinstance(each.argval, tuple) and name in each.argval):
-            return False
+class _Flow:
+    """Live variables before each instruction, as bits of a number.
+
+    Args:
+        code: the code.
+        names: the variables that only this code can read.
+    """
+
+    def __init__(self, code: CodeType, names: Sequence[str]) -> None:
+        self._names = names
+        every = list(dis.get_instructions(code))
+        self._offsets = [each.offset for each in every]
+        entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # since 3.11
+        self._handlers = [(entry.start, entry.end, entry.target) for entry in entries]
+        bits = {name: 1 << number for number, name in enumerate(names)}
+        stored = [bits.get(e.argval, 0) if e.opname in STORES else 0 for e in every]
+        read = [0 if own else _read(e.argval, bits) for e, own in zip(every, stored, strict=True)]
+        follow = [self._after(number, each) for number, each in enumerate(every)]
+        self._live = [0] * len(every)
+        changed = True
+        while changed:
+            changed = False
+            for number in range(len(every) - 1, -1, -1):
+                after = 0
+                for place in follow[number]:
+                    after |= self._live[place]
+                live = read[number] | (after & ~stored[number])
+                if live != self._live[number]:
+                    self._live[number], changed = live, True
+
+    def dead(self, at: int) -> frozenset[str]:
+        """Return the variables that are dead after the instruction at a position."""
+        places = [bisect.bisect_right(self._offsets, at), *self._caught(at)]
+        live = 0
+        for place in places:
+            live |= self._live[place] if place < len(self._live) else 0
+        return frozenset(name for n, name in enumerate(self._names) if not live >> n & 1)
+
+    def _after(self, number: int, each: dis.Instruction) -> list[int]:
+        """Return the instructions that may follow one."""
+        found = self._caught(each.offset)
         if each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
-            waiting.append(place[each.argval])
-        if each.opname not in (*JUMPS_ALWAYS, *ENDS):
-            waiting.append(number + 1)
-        waiting += [place[to] for begin, end, to in handlers if begin <= each.offset < end]
-    return True
+            found.append(bisect.bisect_left(self._offsets, each.argval))
+        if each.opname not in JUMPS_ALWAYS and each.opname not in ENDS:
+            found.append(number + 1)
+        return [place for place in found if place < len(self._offsets)]
+
+    def _caught(self, offset: int) -> list[int]:
+        """Return the handlers of exceptions at a position."""
+        handlers = [to for begin, end, to in self._handlers if begin <= offset < end]
+        return [bisect.bisect_left(self._offsets, to) for to in handlers]
 
 
-def _is_own(code: CodeType, name: str) -> bool:
-    """Return whether only this code can read a variable."""
+@functools.lru_cache(maxsize=128)
+def _flow_of(code: CodeType) -> _Flow | None:
+    # Equal code of two files is one key.
+    if len(code.co_code) > 2 * MOST_INSTRUCTIONS or READERS & _names_in(code):
+        return None
     if code.co_flags & inspect.CO_OPTIMIZED:
-        return name in code.co_varnames and name not in code.co_cellvars
-    return name in code.co_names and not any(name in _names_in(one) for one in _nested(code))
+        names = [name for name in code.co_varnames if name not in code.co_cellvars]
+    else:
+        elsewhere: set[str] = set().union(*map(_names_in, _nested(code)))
+        names = [name for name in code.co_names if name not in elsewhere]
+    return _Flow(code, names)
 
 
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    return (one for one in code.co_consts if isinstance(one, CodeType))
+def _read(argument: Any, bits: dict[str, int]) -> int:
+    if isinstance(argument, str):
+        return bits.get(argument, 0)
+    names = argument if isinstance(argument, tuple) else ()
+    return sum(bits.get(name, 0) for name in {one for one in names if isinstance(one, str)})
 
 
 def _names_in(code: CodeType) -> set[str]:
     """Return the names of globals and attributes that code uses, with the functions in it."""
     return {*code.co_names, *code.co_freevars}.union(*map(_names_in, _nested(code)))
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    return (one for one in code.co_consts if isinstance(one, CodeType))

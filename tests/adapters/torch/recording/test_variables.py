@@ -13,6 +13,7 @@ import torch
 from mothtrap.adapters.torch.recording import variables
 from mothtrap.adapters.torch.recording.generators import mark_of
 from mothtrap.adapters.torch.recording.variables import (
+    FEW_VALUES,
     LEFT_ALONE,
     MAX_MARKS,
     MAX_VALUES,
@@ -281,3 +282,27 @@ def test_all_variables_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     one[0] = two[0] = three[0] = 1
     assert _names(watch) >= {"one"}
     assert next(iter(watch.unread)).startswith("the variable two:")
+
+
+def _draw_and_stack(watch: ChangedVariables, steps: range) -> list[set[str]]:
+    found = []
+    for step in steps:
+        drawn = [torch.full((2,), step) for _ in range(FEW_VALUES + 1)]
+        batch, short = torch.stack(drawn), drawn[:2]
+        found.append(_names(watch) & {"drawn", "batch", "short"})
+    return [*found, {str(batch), str(short)}]
+
+
+def _draw_and_read_again(watch: ChangedVariables, steps: range) -> list[set[str]]:
+    found = []
+    for step in steps:
+        drawn = [torch.full((2,), step) for _ in range(FEW_VALUES + 1)]
+        found.append(_names(watch) & {"drawn"})
+        found += [set()] if len(drawn) < step else []
+    return found
+
+
+def test_a_long_list_is_taken_only_if_the_code_reads_it_again() -> None:
+    # Not in this function, because the asserts of pytest call `locals()`.
+    assert _draw_and_stack(ChangedVariables(), range(3))[1:3] == [{"batch", "short"}] * 2
+    assert _draw_and_read_again(ChangedVariables(), range(3))[1:] == [{"drawn"}] * 2

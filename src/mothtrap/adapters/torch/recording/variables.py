@@ -23,7 +23,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.recording.generators import mark_of
-from mothtrap.tracing.source.dead_names import is_dead
+from mothtrap.tracing.source.dead_names import dead_names
 from mothtrap.tracing.source.frame_variables import Variables, variables
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
@@ -31,12 +31,12 @@ SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 MAX_VALUES = 64
 """Maximum number of values in a container: longer containers are histories or data. Chosen by
 hand."""
-FEW_VALUES = 8
-"""A longer list is left out if the code assigns it again before it reads it, because copying takes
-long. Chosen by hand.
-"""
 MAX_DEPTH = 4
 """Maximum depth of nested containers."""
+FEW_VALUES = 8
+"""A list with more values is left out if the code does not read it after the call: copying it
+takes long. Other values are kept: they show how the input of a model was made. Chosen by hand.
+"""
 MAX_MARKS, MAX_MARKS_TOGETHER = 256, 2000
 """Maximum number of compared values in one variable, including nested containers, and in all
 variables of one call: about 100 microseconds. Chosen by hand.
@@ -80,6 +80,7 @@ class ChangedVariables:
         self._owner: object = None
         self._marks = _Marks()
         self._alone: dict[tuple[CodeType, str], int] = {}
+        self._dead_at: dict[tuple[CodeType, int], frozenset[str]] = {}
         self._calls = 0
         self.unread: dict[str, None] = {}
 
@@ -101,7 +102,7 @@ class ChangedVariables:
             if named is None:
                 self.unread[f"the variables of {code.co_name}"] = None
             else:
-                found += self._changed(code, named, frame.f_lasti)
+                found += self._changed(code, named, dead=self._dead(frame))
                 if self._owner is not None:
                     found += self._attributes(code)
             if code.co_name not in _UNNAMED_SCOPES:
@@ -111,16 +112,31 @@ class ChangedVariables:
             frame = outer if same_file else None
         return found
 
+    def _dead(self, frame: FrameType) -> frozenset[str]:
+        """Return the variables that the code does not read after the call."""
+        place = frame.f_code, frame.f_lasti
+        found = self._dead_at.get(place)
+        if found is None:
+            if len(self._dead_at) >= MAX_CODES:
+                del self._dead_at[next(iter(self._dead_at))]
+            found = self._dead_at[place] = dead_names(*place)
+        return found
+
     def _attributes(self, code: CodeType) -> Variables:
         """Return the attributes of the object whose method ran, if the script defines its class."""
         owner, self._owner = self._owner, None
         if type(owner).__module__ in sys.stdlib_module_names:
             return []
         named = list(getattr(owner, "__dict__", {}).items())
-        return self._changed(code, named, prefix=f"{OWNER}.")
+        return self._changed(code, named, f"{OWNER}.")
 
     def _changed(
-        self, code: CodeType, named: Sequence[tuple[str, Any]], at: int = 0, *, prefix: str = ""
+        self,
+        code: CodeType,
+        named: Sequence[tuple[str, Any]],
+        prefix: str = "",
+        *,
+        dead: frozenset[str] = frozenset(),
     ) -> Variables:
         seen = self._seen.get((code, prefix))
         first = seen is None
@@ -157,7 +173,7 @@ class ChangedVariables:
             elif kind == _GENERATOR:
                 mark = mark_of(value)
             else:
-                if not prefix and _is_long_list(value) and is_dead(code, at, name):
+                if name in dead and isinstance(value, list | tuple) and len(value) > FEW_VALUES:
                     continue
                 before = None if first else seen.get(name, _NEW)
                 mark = self._mark(code, name, value, kind, before)
@@ -271,10 +287,6 @@ def _kind_of(cls: type) -> int:
 
 def _is_long(value: Any) -> bool:
     return isinstance(value, str | bytes) and len(value) > MAX_TEXT
-
-
-def _is_long_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and len(value) > FEW_VALUES
 
 
 def _parts(value: Any) -> list[Any] | None:
