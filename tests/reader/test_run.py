@@ -15,6 +15,7 @@ from tests.store.records import plain, record
 
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.facts.captures import Blind, Dropped, Thinned, ToolError
+from mothtrap.core.facts.looks import AdapterReports
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.records import Scalar
 from mothtrap.core.runs import RuleStatus, RunEnd
@@ -216,6 +217,18 @@ def test_own_troubles_are_told(tmp_path: Path) -> None:
     assert run.tool_errors == troubles[2:3]
     assert run.dropped == 7
     assert (run.overhead.seconds, run.overhead.ratio) == (0.5, 0.05)
+
+
+@pytest.mark.parametrize(("adapter", "slows"), [("torch", True), ("jax", False)])
+def test_only_a_script_with_hooks_between_its_lines_is_slowed(
+    tmp_path: Path, adapter: str, slows: bool
+) -> None:
+    scalars = (Scalar("own_s", "", 0.5), Scalar("step_s", "", 10.0))
+    seen = (AdapterReports(step=0, adapter=adapter),)
+    write_worker(create(tmp_path), record(0, observations=seen, scalars=scalars))
+    cost = open_run(tmp_path / "digits").overhead
+    assert (cost.slowed_seconds > 0.0) is slows
+    assert cost.added_seconds == pytest.approx(cost.seconds + cost.slowed_seconds)
 
 
 def test_where_all_rules_were_switched_off_no_rule_is_ok(tmp_path: Path) -> None:

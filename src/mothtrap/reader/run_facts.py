@@ -24,6 +24,7 @@ from mothtrap.core.facts.captures import (
     Unwatched,
 )
 from mothtrap.core.facts.guards import TrainingStopped
+from mothtrap.core.facts.looks import AdapterReports
 from mothtrap.core.facts.workers import Resumed, WorkerEnded
 from mothtrap.core.findings import Findings, RuleState, Severity
 from mothtrap.core.installed_rules import explains
@@ -67,8 +68,9 @@ MAX_ERROR = 200
 terminal.
 """
 SLOWED_SHARE = 0.4
-"""Estimated slowdown of a script's own code, as a share of the time in hooks, which evict it from
-the caches. Measured shares are 0.1 to 0.7: `added` minus `own` in the tables of `bench/capture.py`.
+"""Estimated slowdown of a PyTorch script's own code, as a share of the time in hooks, which evict
+it from the caches. Measured shares are 0.1 to 0.7: `added` minus `own` in the tables of
+`bench/capture.py`. Other frameworks have few hooks between long compiled steps.
 """
 NOT_EVALUATED = (
     "Rules were not evaluated: the job was started with --no-rules, and no monitor has followed "
@@ -380,7 +382,8 @@ class RunFacts:
             wall_s += sum(gap.seconds for gap in gaps)
         workers, launcher_s = max(1, len(self.workers)), self.end.launcher_s if self.end else 0.0
         limit = self.info.config.get("overhead") if self.info else None
-        slowed_s = SLOWED_SHARE * (own_s - asked_s)
+        has_hooks = any(one.adapter == "torch" for one in self.observations(AdapterReports))
+        slowed_s = SLOWED_SHARE * (own_s - asked_s) if has_hooks else 0.0
         added_s = own_s - asked_s + slowed_s + start_s + beside_s + close_s
         return Overhead(
             ratio=(own_s - asked_s) / wall_s if wall_s > 0 else 0.0,
