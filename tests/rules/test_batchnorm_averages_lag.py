@@ -9,7 +9,6 @@ from tests.rules.windows import loss, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import NormAverages, TrainingMode
-from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.batchnorm_averages_lag import BatchnormAveragesLag
@@ -28,17 +27,6 @@ def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 10, 20)
     assert (finding.layers, finding.location) == (("net/bn",), "model.py:4")
     assert "the running averages of net/bn are still 98 % initial values" in finding.message
-
-
-def test_one_evaluation_is_enough_when_the_job_is_over() -> None:
-    over = WorkerEnded(step=10, steps=10, own_s=0.0, wall_s=1.0)
-    with pytest.raises(NotEnoughData, match="fewer than 3 evaluations"):
-        check(SLOW, *evaluations(BAD[:1], FALLING[:1]))
-    [finding] = check(SLOW, *evaluations(BAD[:1], FALLING[:1]), over)
-    assert (finding.severity, finding.count) == (Severity.WARNING, 1)
-    assert check(SLOW, *evaluations(FALLING[:1], FALLING[:1]), over) == []
-    followed = structs.replace(SLOW, momentum=0.1)
-    assert check(followed, *evaluations(BAD[:1], FALLING[:1]), over) == []
 
 
 def test_averages_that_follow_slowly_are_a_warning_though_the_loss_falls() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages, TrainingMode
-from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -40,8 +39,7 @@ class BatchnormAveragesLag(Rule):
         than `ratio` of the training loss. No evaluation loss may be below `learned` of the first
         one, or of the loss from guessing, unless more than `mostly` of the averages is their
         initial value (`partly` if each batch has a weight below `tiny`) and the latest loss is
-        about the best. After the end of the job, one evaluation is enough if there are fewer than
-        `evaluations` and more than `mostly` of the averages is their initial value.
+        about the best.
 
     Stays quiet:
         If evaluation is as good as training, or was good at first (see `overfit`). For averages
@@ -67,7 +65,7 @@ class BatchnormAveragesLag(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(facts=(NormAverages,)),
-        Need(facts=(TrainingMode, WorkerEnded), scalars=("loss",), optional=True),
+        Need(facts=(TrainingMode,), scalars=("loss",), optional=True),
     )
     explains = ("overfit", "overtraining", "labels_unrelated")
     passes = True
@@ -103,11 +101,9 @@ class BatchnormAveragesLag(Rule):
         if has_players(window):
             raise NotApplicable("several losses compete with each other")
         every = evaluated(window)
-        over = any(True for _ in window.seen(WorkerEnded))
-        if not over and all(len(one.value_E) < self.evaluations for one in every):
+        if all(len(one.value_E) < self.evaluations for one in every):
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations of one loss ran")
         slowest = min(slow, key=lambda norm: norm.momentum)
-        every = [one for one in every if over or len(one.value_E) >= self.evaluations]
         found = [finding for one in every if (finding := self._judge(window, one, slowest))]
         return found[:1]
 
@@ -124,10 +120,8 @@ class BatchnormAveragesLag(Rule):
         is_worse_E = one.value_E - one.train_E > self.ratio * np.abs(one.train_E)
         good = np.flatnonzero(~(is_worse_E & (left_E > self.left)))
         first = int(good[-1]) + 1 if len(good) else 0
-        count, least = len(left_E) - first, self.evaluations
-        if len(left_E) < least and left_E[-1] > self.mostly:
-            least = 1  # the job is over: there are no more evaluations
-        if count < least or self._is_harmless(one, float(left_E[-1]), norm.momentum):
+        count = len(left_E) - first
+        if count < self.evaluations or self._is_harmless(one, float(left_E[-1]), norm.momentum):
             return None
         value, train, left = (float(array[-1]) for array in (one.value_E, one.train_E, left_E))
         return self.finding(
