@@ -22,6 +22,14 @@ def test_training_data_under_another_name_are_a_warning() -> None:
     assert finding.severity is Severity.INFO
 
 
+@pytest.mark.parametrize("settings", [{"stops_after": 10}, {"parameters": {"od_wait": "10"}}])
+def test_early_stopping_needs_other_rows(settings: dict[str, object]) -> None:
+    [finding] = check(began(sites=("learn",), train_site="learn", **settings))
+    assert finding.severity is Severity.WARNING
+    assert "early stopping after 10 rounds has no effect" in finding.message
+    assert check(began(sites=("learn", "valid"), train_site="learn", **settings)) == []
+
+
 def copied(shared: int, eval_rows: int = 1000) -> RowsShared:
     return RowsShared(
         step=0,

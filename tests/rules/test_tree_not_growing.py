@@ -32,6 +32,16 @@ def test_the_fix_belongs_to_the_parameter_that_is_too_large() -> None:
     assert "negatives" in finding.fixes[0]
 
 
+def test_row_weights_that_sum_to_1_are_named_as_the_reason() -> None:
+    fit = began(parameters={"min_child_weight": "1"}, task="two_classes")
+    light = table(counts=(500, 500), weighted=True, class_weights=(0.001, 0.001))
+    [finding] = check(fit, light, *trees(1.0, 0))
+    assert "with row weights whose sum is 1" in finding.message
+    assert "mean of 1" in finding.fixes[0]
+    [finding] = check(fit, table(weighted=True, class_weights=(1.0, 1.0)), *trees(1.0, 0))
+    assert "row weights" not in finding.message
+
+
 def test_a_short_training_is_an_error_when_it_has_ended() -> None:
     [finding] = check(began(), *trees(1.0, 0, rounds=5), ended(5))
     assert finding.severity is Severity.ERROR

@@ -53,6 +53,12 @@ def test_stays_quiet_where_an_exact_fit_leaves_nothing_to_change() -> None:
     assert check(looks([1e-3] * 5 + [0.0] * 3), fitted, FALLING) == []
 
 
+def test_stays_quiet_where_weights_move_between_the_samples() -> None:
+    growing = norms(list(np.linspace(8.0, 9.0, 7)))
+    assert check(looks([0.0] * 7), growing, pulled(), FLAT) == []
+    assert check(looks([0.0] * 7), norms([8.0] * 7), pulled(), FLAT)
+
+
 def test_warns_of_a_weight_among_others_that_change() -> None:
     change = {"a": [0.0] * 7, "b": [1e-3] * 7, "c": [1e-3] * 7}
     pulls = gradients("l2", {name: [1.0] * STEPS for name in change})

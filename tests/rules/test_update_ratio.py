@@ -50,6 +50,11 @@ def test_fires_on_a_weight_that_does_not_change_though_it_should() -> None:
     ("values", "parts"),
     [
         pytest.param(GOOD, (), id="healthy"),
+        pytest.param(
+            [0.0] * 8,
+            (PULLED, tensors("l2", {"0.weight": list(np.linspace(8.0, 9.0, 8))})),
+            id="samples that are exceptions",
+        ),
         pytest.param([20.0, 15.0, 1.0, 0.1], (), id="the first steps of Adam"),
         pytest.param([np.inf] * 8, (), id="a weight that began at 0"),
         pytest.param([0.0] * 8, (gradients("l2", {"2.weight": [1.0] * STEPS}),), id="frozen"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.boosting import FIT, began
+from tests.rules.boosting import FIT, began, table
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
@@ -35,6 +35,17 @@ def test_fires(more, words: str) -> None:
 def test_stays_quiet() -> None:
     assert check(began(), seen()) == []
     assert check(began(), seen(against=None)) == []
+
+
+def test_margins_that_are_clipped_to_probabilities_are_a_warning() -> None:
+    labels = table(label_min=0.0, label_max=1.0)
+    [finding] = check(began(), labels, seen(shift_spread=5e5))
+    assert finding.severity is Severity.WARNING
+    assert "spread by 5e+05 (limit 1000)" in finding.message
+    assert "sigmoid" in finding.fixes[0]
+    assert check(began(), labels, seen(shift_spread=2.0)) == []
+    amounts = table(counts=None, label_min=0.0, label_max=9e6)
+    assert check(began(), amounts, seen(shift_spread=5e5)) == []
 
 
 def scored(relation: float, **more) -> ScoresSeen:

@@ -22,6 +22,9 @@ CONVERGED = 1e-4
 """A gradient below this share of its largest value is negligible. Chosen by hand: an
 exact fit in float32 ends at about 1e-6, and a weight that is reset keeps its gradient."""
 
+MOVED = 1e-5
+"""Relative change of a norm that is no rounding error; chosen by hand."""
+
 _LOOK = ("l2", "nan", "inf", "update_ratio")
 WEIGHTS = (
     Need(kinds=("weight",), statistics=_LOOK, schedule=Schedule(steps=FIRST_STEPS)),
@@ -79,6 +82,32 @@ def update_ratios(window: Window) -> Ratios | None:
         steps_S=found.steps_S[applied][rows],
         values_ST=values_ST[rows],
     )
+
+
+def norms_at(window: Window, ratios: Ratios) -> Floats:
+    """Return the norms of the weights at the samples of `ratios`; NaN = not captured."""
+    norm_ST = np.full(ratios.values_ST.shape, np.nan)
+    norms = window.matrix("weight", "l2")
+    if norms is None:
+        return norm_ST
+    column_of = {tensor.name: column for column, tensor in enumerate(norms.tensors)}
+    row_of = {step: row for row, step in enumerate(norms.steps_S.tolist())}
+    for row, step in enumerate(ratios.steps_S.tolist()):
+        for column, tensor in enumerate(ratios.tensors):
+            if step in row_of and tensor.name in column_of:
+                norm_ST[row, column] = norms.values_ST[row_of[step], column_of[tensor.name]]
+    return norm_ST
+
+
+def moved_before(norm_ST: Floats) -> Bools:
+    """Return whether steps since the previous sample have changed each weight, shape (S, T).
+
+    Sampled steps may then be exceptions, such as the first step of every warm-up.
+    """
+    moved_ST = np.zeros(norm_ST.shape, dtype=bool)
+    before_ST, after_ST = norm_ST[:-1], norm_ST[1:]
+    moved_ST[1:] = np.abs(after_ST - before_ST) > MOVED * np.abs(before_ST)  # False for NaN
+    return moved_ST
 
 
 def optimizer_facts(window: Window) -> dict[str, OptimizerFacts]:

@@ -10,7 +10,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, number_of
 
 HELD_OUT = ("val", "eval", "test", "hold", "dev")
 """Parts of names of held-out data."""
@@ -46,8 +46,8 @@ def evaluated_on_training(
     Fires:
         Warning when only the training data are evaluated, under a name that claims otherwise
         (`valid`, `validation_0`, `eval`, `test`, `holdout`, `dev`). The evaluated table is the
-        training table, or shares at least `share` of its rows with it and has about as many. A
-        note with any other name.
+        training table, or shares at least `share` of its rows with it and has about as many. Also
+        when early stopping is set, which needs other rows. Otherwise a note.
 
     Stays quiet:
         If other rows are evaluated, too, or if nothing is evaluated.
@@ -76,10 +76,13 @@ def evaluated_on_training(
             return None
         sites = ", ".join(began.sites)
         claims = any(part in sites.lower() for part in HELD_OUT)
+        # CatBoost ignores `od_wait` without an `eval_set`.
+        patience = began.stops_after or int(number_of(began, "od_wait"))
+        stops = f", so early stopping after {patience} rounds has no effect" if patience else ""
         return Found.of(
             began,
-            f"the only evaluated data, {sites}, are the training data",
-            severity="warning" if claims else "info",
+            f"the only evaluated data, {sites}, are the training data{stops}",
+            severity="warning" if claims or patience else "info",
             evidence={"site": sites, "fit": began.fit},
         )
 

@@ -29,9 +29,13 @@ LIMITS = {
 
 MIN_SAMPLE, EXTREME, MIN_HESSIAN_SUM, LIGHT = 40, 1e-4, 2.0, 0.1
 """Rows per tree, distance of the first probability from 0 or 1, sum of the hessians, and weight of
-the positive class, below which usual settings allow no split; chosen by hand."""
+the positive class or of all rows, below which usual settings allow no split; chosen by hand."""
 AT_END = 3
 """Rounds without a split that are enough after the end of training; chosen by hand."""
+HESSIAN = 0.25
+"""Largest hessian of a row of weight 1, for two classes."""
+HESSIAN_LIMITS = ("min_child_weight", "min_sum_hessian_in_leaf")
+"""Smallest sum of hessians of a leaf, in XGBoost and LightGBM."""
 SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
 
 
@@ -84,6 +88,7 @@ def tree_not_growing(
         - Check the scale of labels and weights: these limits are absolute.
         - Train each tree on more rows: `subsample=0.8` (`bagging_fraction` in LightGBM).
         - Remove `base_score`: by default, the library starts with the share of the positive class.
+        - Scale row weights to a mean of 1: `min_child_weight` limits the sum of weights of a leaf.
         - Return the gradients and hessians of each row, not divided by the number of rows.
 
     Example:
@@ -135,12 +140,14 @@ def _fixes(one: Boosted, rows: int) -> tuple[int | str, ...]:
         return (5,)
     if _is_light(one):
         return ("Set `scale_pos_weight` to the number of negatives / number of positives.",)
+    if _light_rows(one):
+        return (6,)
     if raised := _raised(one):
         return tuple(
             f"Lower `{name}` from {value:g}; the default is {LIMITS[name]:g}."
             for name, value in raised.items()
         )
-    return (6, 3) if one.gradients is not None else (0, 1, 2, 3)
+    return (7, 3) if one.gradients is not None else (0, 1, 2, 3)
 
 
 def _is_light(one: Boosted) -> bool:
@@ -163,6 +170,21 @@ def _few_rows(one: Boosted, rows: int) -> str:
     return ""
 
 
+def _light_rows(one: Boosted) -> str:
+    """Describe row weights whose sum is too small for a split of two classes, or return ""."""
+    table = one.tables.get("")
+    if table is None or not table.class_weights or table.label_counts is None:
+        return ""
+    weights = zip(table.class_weights, table.label_counts, strict=False)
+    total = sum(weight * count for weight, count in weights)
+    least = max(number_of(one.began, name) for name in HESSIAN_LIMITS)
+    if one.began.task != "two_classes" or not 0 < HESSIAN * total < 2 * least:
+        return ""
+    if total > LIGHT * sum(table.label_counts):
+        return ""
+    return f"row weights whose sum is {total:.2g}"
+
+
 def _extreme_start(one: Boosted) -> str:
     """Describe a `base_score` so extreme that there is hardly a gradient, or return ""."""
     base = number_of(one.began, "base_score")
@@ -175,6 +197,8 @@ def _limits(one: Boosted, rows: int) -> str:
     seen = one.gradients
     if seen is not None and seen.hessian_sum is not None and 0 < seen.hessian_sum < MIN_HESSIAN_SUM:
         found.append(f"hessians of the custom objective whose sum is {seen.hessian_sum:.2g}")
+    if light := _light_rows(one):
+        found.append(light)
     if _is_light(one):
         found.append(f"scale_pos_weight {number_of(one.began, 'scale_pos_weight'):.2g}")
     found += [f"{name} {value:g}" for name, value in _raised(one).items()]

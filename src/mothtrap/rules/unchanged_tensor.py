@@ -19,8 +19,9 @@ from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import (
     GRADIENTS,
     WEIGHTS,
-    Ratios,
     loss_level,
+    moved_before,
+    norms_at,
     training_at,
     update_ratios,
 )
@@ -57,8 +58,8 @@ class UnchangedTensor(Rule):
 
     Stays quiet:
         Frozen weights. A learning rate of 0 (see OPT601). Weights without a gradient. Steps that
-        loss scaling skips. A loss of about 0. Tensors that are not named. Named tensors are
-        captured once every `every_steps` steps.
+        loss scaling skips. Weights that change between the samples. A loss of about 0. Tensors that
+        are not named. Named tensors are captured once every `every_steps` steps.
 
     What to do:
         - PyTorch: Look for code that writes the weights after the step: `load_state_dict`, an
@@ -122,7 +123,8 @@ class UnchangedTensor(Rule):
         if ratios is None or len(ratios.steps_S) < self.num_steps:
             raise NotEnoughData(f"fewer than {self.num_steps} weight changes were sampled")
         trains_ST = training_at(window, ratios)
-        norm_ST = _norms(window, ratios)
+        norm_ST = norms_at(window, ratios)
+        moved_ST = moved_before(norm_ST)
         # A projection keeps norms too (unit rows, say), but then the loss can fall.
         flat = (loss_level(window) or 0.0) >= FLAT_SHARE
         still: list[tuple[int, TensorInfo, bool]] = []
@@ -132,7 +134,7 @@ class UnchangedTensor(Rule):
             if len(rows) < self.num_steps:
                 continue
             trained += 1
-            stretch = last_stretch(ratios.values_ST[rows, column] == 0)
+            stretch = last_stretch((ratios.values_ST[rows, column] == 0) & ~moved_ST[rows, column])
             if stretch and stretch[1] - stretch[0] >= self.num_steps:
                 still.append((int(ratios.steps_S[rows[stretch[0]]]), tensor, False))
             elif flat and _is_restored(norm_ST[rows, column], ratios.values_ST[rows, column]):
@@ -196,21 +198,6 @@ class UnchangedTensor(Rule):
             location=tensors[identity].location,
         )
         return [finding]
-
-
-def _norms(window: Window, ratios: Ratios) -> Floats:
-    """Return the sampled norms of the weights, NaN if they were not captured."""
-    norm_ST = np.full(ratios.values_ST.shape, np.nan)
-    norms = window.matrix("weight", "l2")
-    if norms is None:
-        return norm_ST
-    column_of = {tensor.name: column for column, tensor in enumerate(norms.tensors)}
-    row_of = {step: row for row, step in enumerate(norms.steps_S.tolist())}
-    for row, step in enumerate(ratios.steps_S.tolist()):
-        for column, tensor in enumerate(ratios.tensors):
-            if step in row_of and tensor.name in column_of:
-                norm_ST[row, column] = norms.values_ST[row_of[step], column_of[tensor.name]]
-    return norm_ST
 
 
 def _is_restored(norm_S: Floats, ratio_S: Floats) -> bool:

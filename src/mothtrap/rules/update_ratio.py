@@ -13,7 +13,15 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._stretches import stretches
-from mothtrap.rules._weights import GRADIENTS, WEIGHTS, Ratios, training_at, update_ratios
+from mothtrap.rules._weights import (
+    GRADIENTS,
+    WEIGHTS,
+    Ratios,
+    moved_before,
+    norms_at,
+    training_at,
+    update_ratios,
+)
 
 LAYERS_NAMED = 10
 """Maximum number of weights that a finding names."""
@@ -38,7 +46,8 @@ class UpdateRatio(Rule):
 
     Stays quiet:
         Weights that started at 0. Weights without a gradient. Frozen weights. A learning rate of 0.
-        Decay to 0 at the end of a schedule. Steps that loss scaling skips.
+        Decay to 0 at the end of a schedule. Steps that loss scaling skips. Small
+        changes at samples between which the weight moves.
 
     What to do:
         - Too large: lower the learning rate of this weight's group, or check whether code resets
@@ -94,11 +103,13 @@ class UpdateRatio(Rule):
             raise NotEnoughData(f"fewer than {self.samples} weight changes were sampled")
         value_ST = self.num_steps * _against(window, ratios, self.epsilon)
         trains_ST = training_at(window, ratios)
+        moved_ST = moved_before(norms_at(window, ratios))
         found: list[tuple[int, int, int, bool]] = []
         for column in range(value_ST.shape[1]):
             for above in (True, False):
                 value_S = value_ST[:, column]
-                out_S = value_S > self.large_threshold if above else value_S < self.small_threshold
+                small_S = (value_S < self.small_threshold) & ~moved_ST[:, column]
+                out_S = value_S > self.large_threshold if above else small_S
                 known_S = ~np.isnan(value_S)
                 rows = np.flatnonzero(known_S)
                 held = stretches((out_S & trains_ST[:, column])[rows])
@@ -135,16 +146,6 @@ class UpdateRatio(Rule):
 
 def _against(window: Window, ratios: Ratios, epsilon: float) -> Floats:
     """Return the ratios to the norm plus `epsilon`, or to the norm if it is unknown."""
-    norms = window.matrix("weight", "l2")
-    if norms is None:
-        return ratios.values_ST
-    column_of = {tensor.name: column for column, tensor in enumerate(norms.tensors)}
-    row_of = {step: row for row, step in enumerate(norms.steps_S.tolist())}
-    values_ST = ratios.values_ST.copy()
-    for row, step in enumerate(ratios.steps_S.tolist()):
-        for column, tensor in enumerate(ratios.tensors):
-            if step in row_of and tensor.name in column_of:
-                norm = norms.values_ST[row_of[step], column_of[tensor.name]]
-                if norm > 0:
-                    values_ST[row, column] *= norm / (norm + epsilon)
-    return values_ST
+    norm_ST = norms_at(window, ratios)
+    share_ST = np.where(norm_ST > 0, norm_ST / (norm_ST + epsilon), 1.0)
+    return ratios.values_ST * share_ST

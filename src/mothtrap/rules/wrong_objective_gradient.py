@@ -45,6 +45,11 @@ def wrong_objective_gradient(
         0.3, unit="correlation of predictions and labels", source="chosen by hand"
     ),
     rows: int = threshold(50, unit="rows", source="chosen by hand"),
+    step: float = threshold(
+        1000.0,
+        unit="size of a Newton step",
+        source="chosen by hand: about 2 for two classes, at most 1 for a squared error",
+    ),
 ) -> list[Found]:
     """A custom objective returns wrong gradients.
 
@@ -62,7 +67,9 @@ def wrong_objective_gradient(
         loss fall as the label grows), when more than `share` of the hessians are not positive, or
         when any value is not finite. In CatBoost, whose objectives get one row at a time: when the
         model's predictions and the labels of at least `rows` training rows correlate by less than
-        minus `reverse` at the end.
+        minus `reverse` at the end. Warning when gradients divided by hessians spread by more than
+        `step` although all labels are between 0 and 1: the objective takes margins for
+        probabilities and clips them.
 
     Stays quiet:
         Built-in objectives. Labels that are all the same.
@@ -101,6 +108,16 @@ def wrong_objective_gradient(
         elif seen.hessians_below > share:
             value, limit = seen.hessians_below, share
             words = f"{value:.1%} of the hessians are not positive (limit {limit:.0%})"
+        elif _is_clipped(one, step):
+            return Found.of(
+                one.began,
+                "the custom objective probably takes margins for probabilities: in the first "
+                f"round, gradients divided by hessians spread by {seen.shift_spread:.2g} (limit "
+                f"{step:g}), although all labels are between 0 and 1",
+                severity="warning",
+                evidence={"value": seen.shift_spread, "limit": step, "fit": one.began.fit},
+                fixes=(3,),
+            )
         else:
             return None
         return Found.of(
@@ -111,6 +128,17 @@ def wrong_objective_gradient(
         )
 
     return judge_each(window, judge)
+
+
+def _is_clipped(one: Boosted, step: float) -> bool:
+    """Return whether the first Newton steps are far too large for labels between 0 and 1."""
+    seen, table = one.gradients, one.tables.get("")
+    if seen is None or seen.shift_spread is None or table is None:
+        return False
+    least, greatest = table.label_min, table.label_max
+    if least is None or greatest is None or least < 0 or greatest > 1:
+        return False
+    return seen.shift_spread > step
 
 
 def _by_predictions(one: Boosted, reverse: float, rows: int) -> Found | None:

@@ -170,7 +170,8 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     is the share of the evaluation's rows that were trained on, counting duplicates; None in older
     runs. `earlier`: they were trained on in an earlier training run of the same model, whose
     weights were kept. `own_dataset`: the rows come from a loader whose dataset is not the same
-    object as the dataset of the training loader.
+    object as the dataset of the training loader. Of `inspected` evaluation rows, `between` lie
+    exactly on a line through two of their nearest training rows.
     """
 
     module: str
@@ -184,6 +185,8 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     share_of_all: float | None = None
     earlier: bool = False
     own_dataset: bool = False
+    inspected: int = 0
+    between: int = 0
     location: str | None = None
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.trees import TableSeen
+from mothtrap.tracing.boosting import interpolated
 from mothtrap.tracing.boosting.models import Table
 from mothtrap.tracing.boosting.samples import Sample, Samples
 
@@ -119,6 +120,7 @@ def shared(
     if ours is None or theirs is None or not len(ours.digest_R) or not len(theirs.digest_R):
         return None
     known = np.unique(ours.digest_R)
+    inspected, between = interpolated.between(ours.kept_RC, theirs.kept_RC)
     distinct = np.unique(theirs.digest_R)
     return RowsShared(
         step=step,
@@ -129,6 +131,8 @@ def shared(
         eval_rows=len(distinct),
         shared=int(np.isin(distinct, known).sum()),
         expected_share=0.0 if _is_fine(ours) else 1.0 - len(known) / len(ours.digest_R),
+        inspected=inspected,
+        between=between,
         location=place or None,
     )
 

@@ -9,6 +9,7 @@ import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch.nn import functional
 
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossCall
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -45,6 +46,37 @@ def test_labels_as_the_prediction(name: str, loss_of: Loss) -> None:
     calls = swapped(loss_of)
     assert [call.function for call in calls] == [name]
     assert "test_loss_arguments.py" in (calls[0].location or "")
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_symmetric_losses_keep_their_operation(name: str) -> None:
+    [call] = swapped(lambda z, t: getattr(functional, name)(t * 2, z))
+    assert (call.operation, call.function) == ("elementwise", None)
+    assert swapped(lambda z, t: getattr(functional, name)(z, t * 2)) == []
+
+
+def test_targets_of_swapped_symmetric_losses() -> None:
+    model = classifier()
+    x, _ = batch()
+    labels = torch.full((len(x), 3), 7.0)
+    with watched() as seen:
+        optimizer = sgd(model)
+        optimizer.zero_grad()
+        functional.mse_loss(labels, model(x)).backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            functional.mse_loss(labels, model(x))
+        model.train()
+        optimizer.zero_grad()
+        functional.mse_loss(labels, model(x)).backward()
+        optimizer.step()
+        assert seen.failed() == []
+    sampled = [call for call in seen.observed(LossCall) if call.targets is not None]
+    assert {call.targets.mean for call in sampled if call.targets} == {7.0}
+    assert all((call.predicted_greatest or 0.0) < 7.0 for call in sampled)
+    [evaluation] = seen.observed(Evaluation)
+    assert evaluation.guess is None
 
 
 @pytest.mark.parametrize(

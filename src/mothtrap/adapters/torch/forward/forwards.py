@@ -103,6 +103,7 @@ class ForwardObserver:
         self.loss_arguments = LossArgumentsObserver(job)
         self.bootstraps = BootstrapObserver(job)
         self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
+        self.evaluations.losses.arguments = self.loss_arguments
         self.loss_trained: Callable[[str, float], None] = self.evaluations.losses.trained
         self.evaluated_losses = EvaluatedLossScalars(job, self.evaluations, self.loss_tensors)
         self.modes = ModeObserver(job)
@@ -440,7 +441,7 @@ class ForwardObserver:
             contain_part = self._job.contain_part
             if not self._job.light:
                 contain_part("digests", self.inputs.digests.loss_called, args, kwargs)
-            if name in loss_arguments.FUNCTIONS:
+            if name in loss_arguments.OBSERVED:
                 inputs = inputs_of(name, args, kwargs)
                 contain_part("loss calls", self.loss_arguments.called, inputs)
                 if name == "kl_div":

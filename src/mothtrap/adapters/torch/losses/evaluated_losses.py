@@ -9,6 +9,7 @@ from types import FrameType
 import torch
 
 from mothtrap.adapters.torch.losses.constant_baseline import add_targets
+from mothtrap.adapters.torch.losses.loss_arguments import SYMMETRIC, LossArgumentsObserver
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
@@ -64,7 +65,13 @@ class _Known:
 
 
 class EvaluatedLosses:
-    """Combines the losses of an evaluation, with one value per call site."""
+    """Combines the losses of an evaluation, with one value per call site.
+
+    Attributes:
+        arguments: the order of the arguments in training.
+    """
+
+    arguments: LossArgumentsObserver | None = None
 
     def __init__(self) -> None:
         self._known: dict[Site, _Known] = {}
@@ -94,7 +101,9 @@ class EvaluatedLosses:
         collected.calls += 1
         self._latest = collected
         has_values = inputs.target is None or not inputs.target.is_meta
-        if known.number < GUESSED and collected.calls <= GUESSED_CALLS and has_values:
+        if self._are_swapped(inputs):
+            known.guess.set_unknown()
+        elif known.number < GUESSED and collected.calls <= GUESSED_CALLS and has_values:
             add_targets(known.guess, inputs)
 
     def replace_latest(self, value: torch.Tensor) -> None:
@@ -106,6 +115,11 @@ class EvaluatedLosses:
         """Close the evaluation; return the result of each call site."""
         collected, self._collected, self._latest = self._collected, {}, None
         return [self._report(self._known[site], what, step) for site, what in collected.items()]
+
+    def _are_swapped(self, inputs: LossInputs) -> bool:
+        """Return whether the second argument is probably the prediction, as in training."""
+        swapped = self.arguments is not None and self.arguments.symmetric_swapped
+        return swapped and inputs.name in SYMMETRIC
 
     def _new(self, site: Site) -> _Known:
         places = [frames._place(filename, line) for filename, line, _ in site]

@@ -53,11 +53,18 @@ def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
         term: the loss operation.
         checkpointed: reading saved tensors may recompute segments of the graph.
     """
-    saved = getattr(term.node, "_raw_saved_target", None)
+    name = "_saved_self" if are_swapped(term) else "_saved_target"
+    saved = getattr(term.node, "_raw" + name, None)
     # whether the tensor is packed is unknown
     if checkpointed and not hasattr(saved, "unpack_hook"):
         return None
-    return _saved(term, "_saved_target")
+    return _saved(term, name)
+
+
+def are_swapped(term: LossTerm) -> bool:
+    """Return whether only the second argument of an elementwise loss depends on parameters."""
+    places = [child is None for child, _ in term.node.next_functions]
+    return term.operation == "elementwise" and places == [True, False]
 
 
 def smoothed_labels(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
@@ -96,7 +103,8 @@ def saved_prediction(term: LossTerm) -> torch.Tensor | None:
 
     The prediction, log-probabilities, or a difference.
     """
-    saved = _saved(term, "_saved_self")
+    swapped = are_swapped(term) and _saved(term, "_saved_target") is not None
+    saved = _saved(term, "_saved_target" if swapped else "_saved_self")
     return None if saved is None else saved.detach()
 
 
