@@ -68,6 +68,7 @@ def detached_term(
     first = terms[0]
     names = ", ".join(dict.fromkeys(one.term for one in terms))
     cut, penalty, generator, display, itself = range(5)  # the bullets of What to do
+    fixes: tuple[int, ...]
     if first.equal is not None:
         pair = "` with `".join(first.equal)
         why, fixes = f"compares `{pair}`, which are equal and have no gradient,", (itself,)

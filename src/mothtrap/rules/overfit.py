@@ -116,7 +116,7 @@ class Overfit(Rule):
         after_best = int(np.searchsorted(one.step_E, one.last.best_step, side="right"))
         if not self.while_improving and one.step_E[0] <= one.last.best_step:
             first = min(first, after_best)
-        back = went_back(window, one, int(one.step_E[first]))
+        back, undone = went_back(window, one, int(one.step_E[first]))
         return self.finding(
             window,
             severity=Severity.INFO if back else Severity.WARNING,
@@ -138,6 +138,7 @@ class Overfit(Rule):
                 "gap": float(gap_E[-1]),
                 "limit": self.ratio,
                 "site": one.last.site,
+                **undone,
             },
             location=one.last.location,
         )

@@ -128,7 +128,7 @@ class Overtraining(Rule):
         best = one.last.best if validation_rests else float(train_E.min())
         value = float(one.value_E[-1] if validation_rests else train_E[-1])
         onset = int(one.step_E[min(place + 1, len(one.step_E) - 1)])
-        back = went_back(window, one, onset)
+        back, undone = went_back(window, one, onset)
         return self.finding(
             window,
             severity=Severity.WARNING if worse and not back else Severity.INFO,
@@ -141,7 +141,13 @@ class Overtraining(Rule):
                 + _change(best, value, rose=worse)
                 + back
             ),
-            evidence={"value": value, "best": best, "evaluations": rested, "site": one.last.site},
+            evidence={
+                "value": value,
+                "best": best,
+                "evaluations": rested,
+                "site": one.last.site,
+                **undone,
+            },
             location=one.last.location,
         )
 

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 from torch import nn
 
@@ -73,7 +74,7 @@ def _multiplied_at(owner: nn.Module) -> str | None:
     return frames.line_of(file, lines.pop()) if len(lines) == 1 else None
 
 
-def _multiplies_new_module(node: ast.AST) -> bool:
+def _multiplies_new_module(node: ast.AST) -> TypeGuard[ast.BinOp]:
     """Return whether an expression is like `[Block()] * 4`."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return False
