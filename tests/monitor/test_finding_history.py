@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import msgspec
 from tests.rules.windows import window
 
-from mothtrap.core.findings import Finding, Severity, fingerprint
+from mothtrap.core.findings import UNDONE, Finding, Severity, fingerprint
 from mothtrap.monitor.finding_history import FindingHistory
 
 WARNING, ERROR = Severity.WARNING, Severity.ERROR
@@ -69,6 +70,17 @@ def test_severity_rises_and_never_falls() -> None:
         book.add(found(3, last, severity=severity), window(steps=last + 1))
     [case] = book.findings
     assert (case.severity, case.message, case.detected_step) == (ERROR, "until 5", 5)
+
+
+def test_severity_falls_when_the_script_has_undone_the_harm() -> None:
+    book = FindingHistory()
+    book.add(found(3, 4, severity=WARNING), window(steps=5))
+    undone = msgspec.structs.replace(found(3, 9, severity=Severity.INFO), evidence={UNDONE: 9})
+    book.add(undone, window(steps=10))
+    [case] = book.findings
+    assert (case.severity, case.message) == (Severity.INFO, "until 9")
+    book.add(found(3, 12, severity=WARNING), window(steps=13))
+    assert [case.severity for case in book.findings] == [WARNING]
 
 
 def test_tells_what_was_opened_and_what_became_worse_once() -> None:

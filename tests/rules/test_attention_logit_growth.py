@@ -73,3 +73,10 @@ def test_a_scale_is_no_fault_where_weights_are_wide_or_narrow_with_any() -> None
 def test_weights_that_are_narrow_from_the_start_by_large_scores() -> None:
     [finding] = looks(0.125, 0.95, 0.95, score=280.0)
     assert "is 280 from the first step" in finding.message
+
+
+def test_inputs_are_the_first_fix_of_scores_with_the_usual_scale() -> None:
+    [finding] = looks(0.125, 0.95, 0.95, score=80.0)
+    assert "largest attention score" in finding.message
+    assert finding.fixes[0].startswith("Bring the inputs")
+    assert not any(fix.startswith("Divide") for fix in finding.fixes)

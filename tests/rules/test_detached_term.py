@@ -10,7 +10,10 @@ from mothtrap.rules.detached_term import detached_term
 
 
 def check(
-    values: tuple[float, ...], without_graph: int | None = None, name: str = "penalty"
+    values: tuple[float, ...],
+    without_graph: int | None = None,
+    name: str = "penalty",
+    equal: tuple[str, str] | None = None,
 ) -> list[Finding]:
     looks = len(values)
     term = DetachedTerm(
@@ -20,6 +23,7 @@ def check(
         without_graph=looks if without_graph is None else without_graph,
         values=values,
         optimizers=("Adam",),
+        equal=equal,
         location="train.py:7",
     )
     return detached_term().check(window(loss([1.0] * 20), term))
@@ -42,6 +46,12 @@ def test_a_term_that_trains_another_optimizers_parameters_is_reported() -> None:
     [finding] = check((0.4, 0.3, 0.5, 0.2, 0.1), without_graph=0)
     assert "penalty in the loss reaches no parameter of Adam" in finding.message
     assert "give the discriminator its output without `.detach()`" in finding.fixes[0]
+
+
+def test_a_term_that_compares_equal_tensors_is_reported() -> None:
+    [finding] = check((0.0,) * 5, equal=("soft", "teacher"))
+    assert "penalty in the loss compares `soft` with `teacher`, which are equal" in finding.message
+    assert finding.fixes[0].startswith("Compare the output of the model that is trained")
 
 
 @pytest.mark.parametrize(

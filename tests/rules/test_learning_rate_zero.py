@@ -95,6 +95,22 @@ def test_stays_quiet_on_reductions_after_the_loss_had_settled() -> None:
     assert check(lr(rate), loss(settled)) == []
 
 
+def test_a_loss_that_stops_because_the_rate_vanishes_had_not_settled() -> None:
+    rate = np.repeat(1e-3 * 0.1 ** np.arange(60.0), 8)  # every 8 steps instead of epochs
+    stopped = np.concatenate([np.linspace(2, 1.5, 10), np.full(470, 1.5)])
+    stopped = stopped + noise(480, scale=0.01)
+    [finding] = check(lr(rate), loss(stopped))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 24)
+    # Here the loss settled before the fall, or the fall was slow.
+    kept = np.concatenate([np.full(60, 1e-3), rate])
+    settled = np.concatenate([np.linspace(2, 0.1, 20), np.full(520, 0.1)])
+    settled = settled + noise(540, scale=0.01)
+    assert check(lr(kept), loss(settled)) == []
+    slow = np.repeat(1e-3 * 0.1 ** np.arange(8.0), 60)
+    long = np.concatenate([np.linspace(2, 0.1, 60), np.full(420, 0.1)])
+    assert check(lr(slow), loss(long + noise(480, scale=0.01))) == []
+
+
 def test_only_warns_when_another_optimizer_goes_on() -> None:
     [finding] = check(lr([0.0] * 100, of="G"), lr([0.1] * 100, of="D"))
     assert finding.severity is Severity.WARNING

@@ -9,6 +9,7 @@ from tests.rules.windows import loss, noise, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
+from mothtrap.core.facts.workers import WeightsReturned
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.overfit import Overfit
@@ -40,6 +41,21 @@ def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
         Overfit().check(window(shared, *evaluations(VALID, FALLING)))
     some = structs.replace(shared, shared=20)
     assert Overfit().check(window(some, *evaluations(VALID, FALLING)))
+
+
+def test_a_return_to_the_best_weights_makes_it_a_note() -> None:
+    every = evaluations(VALID, FALLING)
+    back = WeightsReturned(step=every[-1].step, module="Net", kept_step=10 * TURN)
+    [finding] = Overfit().check(window(*every, back))
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("then the script went back to the weights of step 60")
+    assert not any("Stop at the best evaluation" in fix for fix in finding.fixes)
+    for other in (
+        structs.replace(back, step=every[-2].step),  # training continued
+        structs.replace(back, kept_step=every[-2].step),  # these weights overfit, too
+    ):
+        [finding] = Overfit().check(window(*every, other))
+        assert finding.severity is Severity.WARNING
 
 
 def test_says_nothing_of_averages_that_lag_behind() -> None:

@@ -16,7 +16,7 @@ def test_a_state_that_is_the_models_own_is_reported() -> None:
     [finding] = restore_without_effect().check(window(loss([1.0] * 90), seen))
     assert (finding.severity, finding.step, finding.location) == (
         Severity.WARNING,
-        90,
+        40,
         "train.py:12",
     )
     assert "saved after 40 steps was loaded after 90 steps" in finding.message

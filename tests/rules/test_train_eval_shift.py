@@ -43,6 +43,17 @@ def test_fires_on_another_scale_and_on_another_mean(
     assert (finding.layers, finding.location) == (("Net",), "eval.py:3")
 
 
+def test_a_series_that_goes_on_at_another_level_is_a_note() -> None:
+    [finding] = check(train(), evaluated(2.0, 0.1, windows=True))
+    assert finding.severity is Severity.INFO
+    assert "windows of a series at another level" in finding.message
+    assert [fix[:24] for fix in finding.fixes] == ["For a series with a tren"]
+    for mean, std in ((120.0, 60.0), (0.0, 0.01), (0.0, 3.0)):  # another scale
+        [finding] = check(train(), evaluated(mean, std, windows=True))
+        assert finding.severity is not Severity.INFO
+        assert not any(fix.startswith("For a series") for fix in finding.fixes)
+
+
 @pytest.mark.parametrize(("mean", "std"), [(0.3, 1.1), (-1.3, 0.5), (0.0, 2.2)])
 def test_quiet_on_the_same_scale(mean: float, std: float) -> None:
     assert check(train(), evaluated(mean, std)) == []

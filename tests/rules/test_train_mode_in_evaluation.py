@@ -27,6 +27,7 @@ def phases(
     dropouts: tuple[str, ...] = ("drop",),
     updating: tuple[str, ...] = (),
     dropping: tuple[str, ...] = (),
+    created: bool = False,
     output_shape: tuple[int, ...] | None = (200, 10),
 ) -> list[EvaluationPhase]:
     return [
@@ -44,6 +45,7 @@ def phases(
             dropouts=dropouts if trains else (),
             updating=updating if trains else (),
             dropping=dropping,
+            created=created,
             output_shape=output_shape,
             location="train.py:30",
         )
@@ -182,6 +184,15 @@ def test_a_dropout_function_that_does_not_get_the_mode_is_a_warning() -> None:
     assert finding.fixes[0].startswith("Pass the mode to the function")
     [other] = check(*phases())
     assert other.fixes[0].startswith("Call `model.eval()`")
+    assert not any("in `__init__`" in fix for fix in (*finding.fixes, *other.fixes))
+
+
+def test_a_dropout_that_forward_creates_is_a_warning() -> None:
+    [finding] = check(*phases(trains=False, dropping=("body",), created=True))
+    assert finding.severity is Severity.WARNING
+    assert "`forward` creates the module" in finding.message
+    assert len(finding.fixes) == 1
+    assert finding.fixes[0].startswith("Create the dropout in `__init__`")
 
 
 def test_rows_of_one_graph_are_evaluated_with_the_same_input() -> None:

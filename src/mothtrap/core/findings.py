@@ -39,6 +39,9 @@ class RuleState(enum.StrEnum):
 PASSED = "passed_at_step"
 """Evidence of a finding that its rule no longer reports."""
 
+UNDONE = "undone_at_step"
+"""Evidence of a finding whose harm the script has undone: its severity may fall."""
+
 LATEST_ONSET = "onset_at_latest"
 """Evidence of a finding that began between `step` and this step; no step in between was checked."""
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from mothtrap.core.findings import PASSED, Finding, Severity
+from mothtrap.core.findings import PASSED, UNDONE, Finding, Severity
 from mothtrap.core.window import Window
 
 LASTING_STEPS, LASTING_SHARE = 100, 0.75
@@ -21,11 +21,11 @@ AGAIN = "again_since_step"
 class FindingHistory:
     """Merges a rule's findings in successive windows into one finding.
 
-    A case keeps its first fingerprint and its earliest onset. Its severity may rise, and falls only
-    when the fault has ended: to a warning if it was active for most of the training, otherwise to
-    an info. Message and evidence come from the last window that was as bad and still showed the
-    onset; `detected_step` comes from the first. If the onset is later, the message says since when
-    the case was milder.
+    A case keeps its first fingerprint and its earliest onset. Its severity may rise. It falls only
+    when the script has undone the harm, or when the fault has ended: to a warning if it was active
+    for most of the training, otherwise to an info. Message and evidence come from the last window
+    that was as bad and still showed the onset; `detected_step` comes from the first. If the onset
+    is later, the message says since when the case was milder.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,8 @@ def _has_grown(told: Finding, case: Finding, counts: Collection[int], all_change
 
 def _revised(old: Finding, new: Finding, window: Window) -> Finding:
     had_passed = PASSED in old.evidence
-    worse = had_passed or new.severity.rank < old.severity.rank
+    undone = UNDONE in new.evidence
+    worse = had_passed or undone or new.severity.rank < old.severity.rank
     as_bad = new.severity is old.severity and new.step <= old.step
     text = new if worse or as_bad else old
     again = new.step if had_passed else old.evidence.get(AGAIN)

@@ -11,6 +11,8 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.facts.workers import WeightsReturned
+from mothtrap.core.findings import UNDONE
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints, Window
 
@@ -110,6 +112,18 @@ def held_out(window: Window, every: list[Evaluated]) -> list[Evaluated]:
     if every and not others:
         raise NotApplicable("the evaluated rows are the training rows")
     return others
+
+
+def went_back(window: Window, one: Evaluated, onset: int) -> tuple[str, dict[str, int]]:
+    """Return words and evidence about a return to the weights from before `onset`.
+
+    Both are empty if the run did not go back to such weights after its last evaluation.
+    """
+    for returned in window.seen(WeightsReturned):
+        if returned.step >= one.step_E[-1] and returned.kept_step <= onset:
+            words = f"; then the script went back to the weights of step {returned.kept_step}"
+            return words, {UNDONE: returned.step}
+    return "", {}
 
 
 def initial_shares(window: Window, step_E: Ints) -> Floats:

@@ -21,6 +21,8 @@ LEAST_ROOT = 2.0
 """Least square root of the head dimension for which a missing scale matters."""
 LEAST_KEYS = 8
 LARGE = "large"
+INPUTS = "Bring the inputs"
+"""Beginning of the fix for inputs of a large scale."""
 SAME = 0.01
 """Relative difference up to which two scales are equal, to allow for rounding."""
 
@@ -57,7 +59,9 @@ class AttentionLogitGrowth(Rule):
         - Divide the scores by the square root of the head dimension.
           `scaled_dot_product_attention` does so if you do not pass `scale`.
         - Normalize queries and keys before their product (QK norm), or cap the scores.
-        - Bring the inputs of the attention layer to a standard scale: embeddings, positions.
+        - Bring the inputs of the attention layer to a standard scale: embeddings, positions. If
+          the embedding is multiplied by the square root of its width, it needs small initial
+          weights: `nn.init.normal_(embedding.weight, std=width**-0.5)`.
         - Lower the learning rate, or raise the weight decay of the query and key projections.
 
     Example:
@@ -215,5 +219,15 @@ class AttentionLogitGrowth(Rule):
                 f"(limit {limit:g})"
             ),
             evidence={"value": last.largest_logit, "limit": limit, "keys": last.keys},
+            fixes=_fixes(self.fixes(window), last),
             location=last.location,
         )
+
+
+def _fixes(every: tuple[str, ...], look: AttentionLook) -> tuple[str, ...]:
+    """Return the fixes; scores that have the usual scale are large because of their inputs."""
+    if look.scale is None or look.width is None or abs(look.scale * look.width**0.5 - 1) >= SAME:
+        return every
+    return tuple(fix for fix in every if fix.startswith(INPUTS)) + tuple(
+        fix for fix in every[1:] if not fix.startswith(INPUTS)
+    )

@@ -26,7 +26,8 @@ def detached_term(
 
     What it detects:
         A loss that is a sum in which one term has no gradient, or has a gradient only for
-        parameters that the optimizer does not hold. Other terms of the sum train the model.
+        parameters that the optimizer does not hold. Other terms of the sum train the model. Also a
+        term that compares two equal tensors, such as the output of a teacher with itself.
 
     Why it matters:
         The term changes the printed loss, but not the weights. A penalty does not penalize, and a
@@ -34,7 +35,8 @@ def detached_term(
 
     Fires:
         Warning when the term trained nothing in at least `looks` observed backward passes of the
-        line, and its value changed between them.
+        line, and its value changed between them. Also when the two arguments of the call that
+        computes the term had no gradient and were equal in each of them.
 
     Stays quiet:
         For terms that are constant or 0, such as an offset or a penalty that is switched off. For
@@ -47,6 +49,8 @@ def detached_term(
         - PyTorch: For a gradient penalty, call `torch.autograd.grad(..., create_graph=True)`.
         - For a generator, give the discriminator its output without `.detach()`.
         - If the term is only for display, leave it out of the loss that calls `backward`.
+        - Compare the output of the model that is trained with its target. Here, both arguments are
+          the target.
 
     Example:
         loss = reconstruction + 0.1 * kl.detach()     # the KL term trains nothing
@@ -57,14 +61,18 @@ def detached_term(
     terms = [
         one
         for one in window.seen(DetachedTerm, steps=looks)
-        if one.looks >= looks and len(set(one.values)) > 1
+        if one.looks >= looks and (len(set(one.values)) > 1 or one.equal is not None)
     ]
     if not terms:
         return None
     first = terms[0]
     names = ", ".join(dict.fromkeys(one.term for one in terms))
-    cut, penalty, generator, display = range(4)  # the bullets of What to do
-    if first.without_graph == first.looks:
+    cut, penalty, generator, display, itself = range(5)  # the bullets of What to do
+    fixes: tuple[int, ...]
+    if first.equal is not None:
+        pair = "` with `".join(first.equal)
+        why, fixes = f"compares `{pair}`, which are equal and have no gradient,", (itself,)
+    elif first.without_graph == first.looks:
         why, fixes = "has no gradient", (cut, penalty, display)
         if _is_gradient_penalty(first.term):
             fixes = (penalty, cut, display)

@@ -18,6 +18,8 @@ from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
 
+VANISHED = 1e-6
+"""Share of the peak below which no schedule plans a rate; chosen by hand."""
 LEAST_RISE = 4
 """Fewest steps of a rise from zero whose shape can be recognized."""
 BACK_SHARE = 0.9
@@ -44,7 +46,9 @@ class LearningRateZero(Rule):
         are at least half of all steps so far. Ended early: when the rate falls below
         `vanished_ratio` of its peak within `fall_steps` steps, and training continues for as long
         as the schedule took (warning) or `waited_ratio` times as long (error), unless the loss
-        had fallen and settled by then. Cosine: warning when the rate falls to almost zero and
+        had fallen and settled by then. If the rate falls from half of its peak to the end within
+        `abrupt_steps` steps, and then to a millionth of the peak, the loss must have settled before
+        this fall. Cosine: warning when the rate falls to almost zero and
         rises smoothly again `cycles` times.
 
     Stays quiet:
@@ -107,6 +111,11 @@ class LearningRateZero(Rule):
     waited_ratio: float = threshold(
         3.0, unit="times the length of the schedule", source="chosen by hand"
     )
+    abrupt_steps: int = threshold(
+        50,
+        unit="steps from half of the peak to the end",
+        source="chosen by hand: then the rate itself stops the loss",
+    )
     cycles: int = threshold(3, unit="cycles", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -165,7 +174,11 @@ class LearningRateZero(Rule):
         waited = len(rate_S) - gone
         if fell > self.fall_steps or waited < max(gone, self.broken_steps):
             return None
-        if _had_settled(window, series, gone):
+        settled_by = gone
+        if rate_S[-1] < VANISHED * rate_S[peak]:
+            half = peak + int(np.argmax(rate_S[peak:] < rate_S[peak] / 2))
+            settled_by = half if gone - half <= self.abrupt_steps else gone
+        if _had_settled(window, series, settled_by):
             return None
         return self.finding(
             window,

@@ -8,6 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.facts.workers import WeightsReturned
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -15,7 +16,7 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Window
-from mothtrap.rules._evaluations import Evaluated, of_new_rows
+from mothtrap.rules._evaluations import Evaluated, of_new_rows, went_back
 from mothtrap.rules._losses import has_players
 
 
@@ -36,7 +37,8 @@ class Overfit(Rule):
         before step `start_step`, the evaluation loss exceeds the mean training loss since the
         previous evaluation by more than `ratio` of that mean, is `rise` above its best, and has
         lost at least `given_back` of all that it had gained. With `while_improving`, exceeding
-        `ratio` is enough, even if the evaluation loss falls. `site` restricts the rule to call
+        `ratio` is enough, even if the evaluation loss falls. A note if the script then loads the
+        weights that it saved before the loss rose (PyTorch). `site` restricts the rule to call
         sites whose label contains these words.
 
     Stays quiet:
@@ -65,7 +67,7 @@ class Overfit(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
+        Need(facts=(BoostingBegan, RowsShared, NormAverages, WeightsReturned), optional=True),
     )
     proof = Proof(title="Evaluation and training loss", scalars=("loss",), reference=("best",))
     explains = ("overtraining",)
@@ -114,9 +116,10 @@ class Overfit(Rule):
         after_best = int(np.searchsorted(one.step_E, one.last.best_step, side="right"))
         if not self.while_improving and one.step_E[0] <= one.last.best_step:
             first = min(first, after_best)
+        back, undone = went_back(window, one, int(one.step_E[first]))
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=Severity.INFO if back else Severity.WARNING,
             step=int(one.step_E[first]),
             last_step=int(one.step_E[-1]),
             count=running,
@@ -124,8 +127,9 @@ class Overfit(Rule):
             message=(
                 f"the evaluation loss is {last:.3g} (best: {best:.3g} at step "
                 f"{one.last.best_step}), and the training loss is {one.train_E[-1]:.3g}: worse in "
-                f"{running} consecutive evaluations (limit {self.patience})"
+                f"{running} consecutive evaluations (limit {self.patience}){back}"
             ),
+            fixes=self.fixes(window)[1:] if back else self.fixes(window),
             evidence={
                 "value": last,
                 "best": best,
@@ -134,6 +138,7 @@ class Overfit(Rule):
                 "gap": float(gap_E[-1]),
                 "limit": self.ratio,
                 "site": one.last.site,
+                **undone,
             },
             location=one.last.location,
         )

@@ -8,6 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.facts.workers import WeightsReturned
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -15,7 +16,7 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._evaluations import Evaluated, of_new_rows
+from mothtrap.rules._evaluations import Evaluated, of_new_rows, went_back
 from mothtrap.rules._losses import has_players
 
 
@@ -35,7 +36,8 @@ class Overtraining(Rule):
         Warning when the evaluation loss has been worse than its best by more than `delta` of it for
         `patience_validation` consecutive evaluations (1/20 of all if there are many), and has lost
         at least `given_back` of what it had gained. Info when the evaluation loss has merely not
-        improved by `delta` for that many evaluations, or the training loss for `patience_train`.
+        improved by `delta` for that many evaluations, or the training loss for `patience_train`, or
+        if the script then loads the weights that it saved before the loss rose (PyTorch).
         With `absolute`, `delta` is a difference of losses. `site` restricts the rule to call sites
         whose label contains these words.
 
@@ -61,7 +63,7 @@ class Overtraining(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
+        Need(facts=(BoostingBegan, RowsShared, NormAverages, WeightsReturned), optional=True),
     )
     proof = Proof(title="Evaluation and training loss", scalars=("loss",), reference=("best",))
     passes = True
@@ -125,18 +127,27 @@ class Overtraining(Rule):
         what, rested = ("evaluation", idle) if validation_rests else ("training", train_idle)
         best = one.last.best if validation_rests else float(train_E.min())
         value = float(one.value_E[-1] if validation_rests else train_E[-1])
+        onset = int(one.step_E[min(place + 1, len(one.step_E) - 1)])
+        back, undone = went_back(window, one, onset)
         return self.finding(
             window,
-            severity=Severity.WARNING if worse else Severity.INFO,
-            step=int(one.step_E[min(place + 1, len(one.step_E) - 1)]),
+            severity=Severity.WARNING if worse and not back else Severity.INFO,
+            step=onset,
             last_step=int(one.step_E[-1]),
             count=rested,
             mode="eval",
             message=(
                 f"the {what} loss has not fallen by {self.delta:g} in {rested} evaluations: it "
                 + _change(best, value, rose=worse)
+                + back
             ),
-            evidence={"value": value, "best": best, "evaluations": rested, "site": one.last.site},
+            evidence={
+                "value": value,
+                "best": best,
+                "evaluations": rested,
+                "site": one.last.site,
+                **undone,
+            },
             location=one.last.location,
         )
 

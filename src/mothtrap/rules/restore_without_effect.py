@@ -18,7 +18,7 @@ OTHER_NAMES = 2
         Need(facts=(RestoredNothing,), each_step=True),
         Need(facts=(UnmatchedState,), optional=True),
     ],
-    explains=("frozen_parameters",),
+    explains=("frozen_parameters", "overfit", "overtraining"),
 )
 def restore_without_effect(window: Window) -> Found | None:
     """Weights are restored from a state that was never copied, or that has other names.
@@ -68,6 +68,7 @@ def restore_without_effect(window: Window) -> Found | None:
         f"the state of {last.module} saved after {last.kept_step} steps was loaded after "
         f"{last.step} steps, but it still refers to the model's own tensors: nothing is restored, "
         "and the model keeps the weights of the last step",
+        step=same[0].kept_step,
         count=len(same),
         evidence={"kept_step": last.kept_step, "loaded_step": last.step},
         location=last.taken_at or last.location,

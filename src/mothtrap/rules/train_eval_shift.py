@@ -17,6 +17,9 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+SERIES = "For a series with a trend"
+"""Beginning of the fix for a series."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scale:
@@ -26,6 +29,7 @@ class _Scale:
     rows: int
     mean: float
     std: float
+    windows: bool
     location: str | None
 
 
@@ -47,7 +51,9 @@ class TrainEvalShift(Rule):
         of training away: error. Warning beyond `warning_shift`, when the standard deviation is not
         within 1/`warning_ratio` to `warning_ratio` times the value in training, and when a single
         evaluation of `far_rows` rows has `far_ratio` times the standard deviation in training.
-        Needs at least `rows` rows in training and in evaluation.
+        Needs at least `rows` rows in training and in evaluation. Instead of a warning, a note for
+        windows of a series that goes on at another level: each row is one entry later than the row
+        before, and the standard deviation is at least 1/`far_ratio` of its value in training.
 
     Stays quiet:
         Augmented training data. Evaluations on a few rows (rollouts, generated text). Arguments
@@ -59,6 +65,8 @@ class TrainEvalShift(Rule):
           deviation on the training data, and use them for both.
         - Check units and types: images of 0 to 255 in one dataset, of 0 to 1 in the other.
         - Put the normalization into the model, where it cannot be forgotten.
+        - For a series with a trend, predict changes: subtract the last value of each window from
+          the window and from its target.
 
     Example:
         x_train = (x_train - mean) / std
@@ -164,9 +172,18 @@ class TrainEvalShift(Rule):
         for severity, ratio, shift in limits:
             far = [one for one in others if _is_far(train, one, ratio, shift)]
             if far and len(far) >= self.share * len(others):
+                goes_on = severity is Severity.WARNING and self._goes_on(train, far)
+                severity = Severity.INFO if goes_on else severity
                 return self._finding(window, name, train, far, severity)
         alone = [one for one in others if self._has_another_unit(train, one)]
         return self._finding(window, name, train, alone, Severity.WARNING) if alone else None
+
+    def _goes_on(self, train: _Scale, far: list[_Scale]) -> bool:
+        """Return whether the evaluations are later parts of a series on the same scale."""
+        return all(
+            one.windows and 1 / self.far_ratio <= one.std / train.std <= self.warning_ratio
+            for one in far
+        )
 
     def _has_another_unit(self, train: _Scale, one: _Scale) -> bool:
         """Return whether an evaluation has values so large that even a single one is wrong."""
@@ -182,6 +199,8 @@ class TrainEvalShift(Rule):
     ) -> Finding:
         module, argument = name
         first = min(far, key=lambda one: one.step)
+        goes_on = severity is Severity.INFO
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=severity,
@@ -192,7 +211,9 @@ class TrainEvalShift(Rule):
                 f"argument {argument} of {module} has mean {first.mean:.3g} and standard "
                 f"deviation {first.std:.3g} in evaluation, but mean {train.mean:.3g} and standard "
                 f"deviation {train.std:.3g} in training"
+                + ("; it consists of windows of a series at another level" if goes_on else "")
             ),
+            fixes=tuple(fix for fix in fixes if fix.startswith(SERIES) == goes_on),
             layers=(module,),
             evidence={
                 "argument": argument,
@@ -219,6 +240,7 @@ def _together(calls: Iterable[InputDistribution]) -> _Scale | None:
         rows=rows,
         mean=mean,
         std=math.sqrt(square),
+        windows=all(one.windows for one in every),
         location=every[0].location,
     )
 

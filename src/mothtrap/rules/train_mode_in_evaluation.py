@@ -16,8 +16,8 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._losses import has_players
 
-DROPOUT_FIX = "F.dropout"
-"""Part of the fix for a dropout function that does not get the mode."""
+DROPOUT_FIX, CREATED_FIX = "F.dropout", "in `__init__`"
+"""Parts of the fixes for a dropout that does not get the mode, and for one made in `forward`."""
 
 
 @frozen
@@ -28,9 +28,9 @@ class TrainModeInEvaluation(Rule):
         Evaluations of a model during training in which its dropout or batch norm layers behave as
         in training. PyTorch: also modules whose `forward` reads `self.training` to call
         `functional.dropout` or to update buffers, and modules that call `functional.dropout`
-        without `training=self.training`, so that it also drops values in evaluation mode. With
-        PyTorch, an evaluation is recognized even without `torch.no_grad()`: no backward pass
-        follows its forward passes.
+        without `training=self.training` or create `nn.Dropout` in `forward`, so that values are
+        also dropped in evaluation mode. With PyTorch, an evaluation is recognized even without
+        `torch.no_grad()`: no backward pass follows its forward passes.
 
     Why it matters:
         The evaluation measures a different model: units are dropped at random, and each row is
@@ -48,7 +48,7 @@ class TrainModeInEvaluation(Rule):
         evaluations of one forward pass each, after `trained` training steps or more, if they
         compute a loss, or give an output of this shape for at least `rows` rows with dropout. Info
         when `evaluations` evaluations are `steps` steps apart, and nothing else is known.
-        `functional.dropout` without `training=self.training` is at most a warning.
+        Dropout that is also active in evaluation mode is at most a warning.
 
     Stays quiet:
         Models that run in evaluation mode in any evaluation, or in a part of it, because the user
@@ -62,6 +62,8 @@ class TrainModeInEvaluation(Rule):
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
         - PyTorch: Pass the mode to the function: `F.dropout(x, p, training=self.training)`. Without
           it, dropout stays on even after `model.eval()`. Or use `nn.Dropout(p)`.
+        - PyTorch: Create the dropout in `__init__`, `self.drop = nn.Dropout(p)`, and call it in
+          `forward`. `model.eval()` only switches modules that are attributes of the model.
         - Keras: Call the model with `training=False` in the evaluation, the default.
         - JAX: Switch dropout off in the evaluation: `deterministic=True` in flax, and
           `eqx.nn.inference_mode(model)` in equinox. Let batch norms use their averages:
@@ -172,7 +174,7 @@ class TrainModeInEvaluation(Rule):
                 "updating": list(first.updating),
                 "dropping": list(first.dropping),
             },
-            fixes=_fixes(self.fixes(window), always=always),
+            fixes=_fixes(self.fixes(window), first),
             location=first.location,
         )
 
@@ -226,15 +228,21 @@ def _averages(phase: EvaluationPhase) -> bool:
 def _words(phase: EvaluationPhase) -> str:
     if not phase.dropping:
         return f"always in training mode: {_active(phase)} active"
+    why = "the call does not pass `training=self.training`"
+    if phase.created:
+        why = "`forward` creates the module, and a new module is in training mode"
     return (
         f"and the dropout in the `forward` of {', '.join(phase.dropping[:3])} was always active, "
-        "because the call does not pass `training=self.training`"
+        f"because {why}"
     )
 
 
-def _fixes(every: tuple[str, ...], *, always: bool) -> tuple[str, ...]:
+def _fixes(every: tuple[str, ...], phase: EvaluationPhase) -> tuple[str, ...]:
     """Return the fixes for a missing `model.eval()`, or for a dropout that is always active."""
-    chosen = tuple(fix for fix in every if (DROPOUT_FIX in fix) == always)
+    kinds = [(DROPOUT_FIX in fix, CREATED_FIX in fix) for fix in every]
+    always = bool(phase.dropping)
+    wanted = (always and not phase.created, always and phase.created)
+    chosen = tuple(fix for fix, kind in zip(every, kinds, strict=True) if kind == wanted)
     return chosen or every
 
 

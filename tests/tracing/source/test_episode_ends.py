@@ -55,6 +55,37 @@ def test_a_mask_of_actions_is_no_mask_of_ends(tmp_path: Path) -> None:
     assert found(tmp_path, learns) == "done 3"
 
 
+LOOP = """
+while True:
+    after, reward, done = env.step(action)
+    memory.append((state, action, reward, after, float(done)))
+    if done:
+        state = env.reset()
+    states, actions, rewards, nexts, dones = zip(*random.sample(memory, 32))
+    rewards, dones = torch.tensor(rewards), torch.tensor(dones).unsqueeze(-1)
+    target = rewards + gamma * q(nexts).max(1)[0]{factor}
+"""
+
+
+def test_a_loop_that_only_makes_a_batch_of_ends_is_found(tmp_path: Path) -> None:
+    assert found(tmp_path, LOOP.format(factor="")) == "dones 9"
+    function = "def train():\n" + textwrap.indent(LOOP.format(factor=""), "    ")
+    assert found(tmp_path, function) == "dones 9"
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        " * (1 - dones)",
+        "\n    target[dones] = 0",
+        "\n    not_done = 1 - dones\n    target = target * not_done",
+        "\n    target = torch.where(dones, rewards, target)",
+    ],
+)
+def test_a_loop_that_reads_the_batch_of_ends_is_quiet(tmp_path: Path, factor: str) -> None:
+    assert found(tmp_path, LOOP.format(factor=factor)) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [

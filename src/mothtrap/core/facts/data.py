@@ -148,7 +148,8 @@ class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):
 class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     """Mean and standard deviation of one floating-point argument of a model in one call.
 
-    `module` is the path of the module that user code called.
+    `module` is the path of the module that user code called. `windows`: the first rows of an
+    evaluation are windows of one series, each one entry later than the row before.
     """
 
     module: str
@@ -156,6 +157,7 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     rows: int
     mean: float
     std: float
+    windows: bool = False
     location: str | None = None
 
 

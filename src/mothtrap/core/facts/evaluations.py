@@ -60,7 +60,8 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     `dropouts` and `norms` are paths of its dropouts and batch norms that behaved as in training,
     and `updating` those of other parts that then update buffers. `dropping` are paths of modules
     that drop values in evaluation mode, too, because they call a dropout function without
-    `training`. At most 8 of each. `labelled`: losses were computed from targets after its first
+    `training` or, if `created`, a dropout module that `forward` creates. At most 8 of each.
+    `labelled`: losses were computed from targets after its first
     forward pass. `repeated`: the same input was passed twice in a row. `number` counts the
     evaluations of the module from 0, and `steps` the training steps since the previous evaluation.
     `output_shape` is the shape of its only output; None if it has several.
@@ -78,6 +79,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     norms: tuple[str, ...] = ()
     updating: tuple[str, ...] = ()
     dropping: tuple[str, ...] = ()
+    created: bool = False
     output_shape: tuple[int, ...] | None = None
     location: str | None = None
 

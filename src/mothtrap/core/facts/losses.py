@@ -177,7 +177,8 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
 
     `term` is its source text, and `values` are its values at the `looks` inspections. In
     `without_graph` of them it had no graph. In the other steps it reached parameters, but no
-    parameter that the `optimizers` (their classes) updated. `location` is the line that adds it.
+    parameter that the `optimizers` (their classes) updated. `equal`: it compares these two tensors,
+    which had no graph and were equal each time. `location` is the line that adds it.
     """
 
     term: str
@@ -185,6 +186,7 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
     without_graph: int
     values: tuple[float, ...] = ()
     optimizers: tuple[str, ...] = ()
+    equal: tuple[str, str] | None = None
     location: str | None = None
 
 

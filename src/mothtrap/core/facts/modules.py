@@ -135,6 +135,21 @@ class AliasedCopy(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class RepeatedModule(Fact, frozen=True, kw_only=True, tag=True):
+    """A container of a model holds one trained module `copies` times.
+
+    The source creates it once and repeats the reference, as in `[Block()] * 4`. `container` is the
+    path of the container, `module_type` the class of the module, `elements` the number of its
+    trained parameters, and `location` the line that repeats it.
+    """
+
+    container: str
+    module_type: str
+    copies: int
+    elements: int
+    location: str | None = None
+
+
 class ZeroSlope(Fact, frozen=True, kw_only=True, tag=True):
     """A loss reaches parameters only through operations whose derivative is 0, such as `sign`.
 

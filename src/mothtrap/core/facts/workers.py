@@ -103,6 +103,18 @@ class RestoredNothing(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class WeightsReturned(Fact, frozen=True, kw_only=True, tag=True):
+    """`load_state_dict` gave a model the weights that it had after `kept_step` steps.
+
+    Its state was requested then. `step` is the number of steps for which the weights have been
+    trained since the beginning. `location` is the line that loaded it.
+    """
+
+    module: str
+    kept_step: int
+    location: str | None = None
+
+
 class UnmatchedState(Fact, frozen=True, kw_only=True, tag=True):
     """`load_state_dict(strict=False)` received a state whose names hardly match the module's.
 

@@ -24,6 +24,11 @@ _MASKS = re.compile(r"mask|final|nonterm|continu|discounts|alive|trunc", re.IGNO
 _NEGATED = re.compile(r"(^|_)(not|non|no)|mask|alive|continu", re.IGNORECASE)
 """Names that contain an end but mean the opposite, such as `not_done`: they are 0 at the end."""
 _CASTS = frozenset({"float", "double", "to", "type", "view", "reshape", "squeeze", "unsqueeze"})
+_KEEPS = frozenset({"append", "extend", "push", "add", "store", "remember", "put"})
+"""Methods of a memory that keeps transitions."""
+_NUMBERS = frozenset({"float", "int", "bool", "float32", "int32", "int64", "bool_"})
+_TENSORS = re.compile(r"tensor$|from_numpy|stack|cat$|concatenate|array$", re.IGNORECASE)
+"""Names of functions that make a batch of numbers."""
 _DISCOUNTS = re.compile(r"gamma|discount", re.IGNORECASE)
 _REWARDS = re.compile(r"rew|^rs?$|^r_", re.IGNORECASE)
 
@@ -89,18 +94,100 @@ def _look(file: str) -> tuple[str, str] | None:
     if tree is None:
         return None
     found: list[tuple[str, int]] = []
-    for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        line = next((node.lineno for node in ast.walk(function) if discounts(node)), None)
+    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for scope in (tree, *scopes):
+        nodes = list(_own_nodes(scope) if scope is tree else ast.walk(scope))
+        line = next((node.lineno for node in nodes if discounts(node)), None)
         if line is None:
             continue
-        chosen = set(_choices(function))
-        read = [name for name in _read(function) if name not in chosen]
-        if any(_ENDS.search(name) or _MASKS.search(name) for name in read):
+        chosen = set(_choices(nodes))
+        read = [name for node in nodes for name in _read_at(node) if name not in chosen]
+        if any(_MASKS.search(name) and not _ENDS.search(name) for name in read):
             return None
-        found += [(name, line) for name in _received(function) if _ENDS.search(name)][:1]
+        if any(_ENDS.search(name) for name in read):
+            batched = _only_batched(nodes)
+            if batched is None:
+                return None
+            found.append((batched, line))
+        elif scope is not tree:
+            found += [(name, line) for name in _received(scope) if _ENDS.search(name)][:1]
     return (found[0][0], line_of(file, found[0][1])) if found else None
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a module outside of its functions and classes."""
+    for node in ast.iter_child_nodes(scope):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+            yield from _own_nodes(node)
+
+
+def _only_batched(nodes: list[ast.AST]) -> str | None:
+    """Return the name of a batch of ends that nothing reads; None if ends are read.
+
+    Reading an end is harmless in a condition (`if done:`), in a call that keeps the transition, and
+    in an assignment that turns ends into a batch of ends (`done = torch.tensor(done)`).
+    """
+    harmless: set[int] = set()
+    made: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.If | ast.While):
+            harmless.update(map(id, _names_in(node.test, (ast.UnaryOp, ast.BoolOp))))
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _KEEPS:
+            for given in node.args:
+                harmless.update(map(id, _names_in(given, (ast.Tuple, ast.List, ast.Call))))
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1:
+            for target, value in _pairs(node.targets[0], node.value):
+                if isinstance(target, ast.Name) and _ENDS.search(target.id):
+                    harmless.update(map(id, ast.walk(value)))
+                    if _makes_batch(value):
+                        made.append(target.id)
+    read = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+        and any(_ENDS.search(name) for name in _read_at(node))
+    ]
+    return made[0] if made and all(id(node) in harmless for node in read) else None
+
+
+def _names_in(node: ast.AST, through: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
+    """Yield the names in an expression that consists of nodes of the given types only."""
+    if isinstance(node, ast.Name):
+        yield node
+    elif isinstance(node, ast.Call):
+        if getattr(node.func, "id", getattr(node.func, "attr", "")) in _NUMBERS:
+            for given in node.args:
+                yield from _names_in(given, through)
+    elif isinstance(node, through):
+        for part in ast.iter_child_nodes(node):
+            yield from _names_in(part, through)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the parts of an assignment, of which both sides may be tuples."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        if len(target.elts) == len(value.elts):
+            yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield target, value
+
+
+def _makes_batch(value: ast.expr) -> bool:
+    """Return whether an expression only turns ends into a batch, such as a tensor."""
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+    names = [getattr(node.func, "attr", getattr(node.func, "id", "")) for node in calls]
+    operations = (ast.BinOp, ast.Compare, ast.UnaryOp)
+    return (
+        any(map(_TENSORS.search, names))
+        and any(map(_ENDS.search, _read(value)))
+        and not any(isinstance(node, operations) for node in ast.walk(value) if not _is_index(node))
+    )
+
+
+def _is_index(node: ast.AST) -> bool:
+    """Return whether a node is a negative number, as in `unsqueeze(-1)`."""
+    return isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
 
 
 def discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
@@ -115,16 +202,16 @@ def discounts(node: ast.AST) -> TypeGuard[ast.BinOp]:
     return False
 
 
-def _choices(function: ast.FunctionDef) -> Iterator[str]:
+def _choices(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names of one-hot actions, which many scripts call masks."""
-    for node in ast.walk(function):
+    for node in nodes:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
         if ast.unparse(node.value.func).endswith("one_hot"):
             yield from (one.id for one in node.targets if isinstance(one, ast.Name))
 
 
-def _received(function: ast.FunctionDef) -> Iterator[str]:
+def _received(function: ast.AST) -> Iterator[str]:
     """Yield the names of parameters and of variables of a function."""
     for node in ast.walk(function):
         if isinstance(node, ast.arg):
@@ -136,9 +223,14 @@ def _received(function: ast.FunctionDef) -> Iterator[str]:
 def _read(node: ast.AST) -> Iterator[str]:
     """Yield the names of variables, attributes, and keys that are read."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            yield part.id
-        elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
-            yield part.attr
-        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-            yield part.value
+        yield from _read_at(part)
+
+
+def _read_at(part: ast.AST) -> Iterator[str]:
+    """Yield the name that a node itself reads, if any."""
+    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+        yield part.id
+    elif isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Load):
+        yield part.attr
+    elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+        yield part.value

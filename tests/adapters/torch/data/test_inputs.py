@@ -53,6 +53,21 @@ def test_means_and_deviations_are_told_by_argument_and_mode() -> None:
     assert "test_inputs.py:" in (told.location or "")
 
 
+def test_windows_of_one_series_are_recognized_in_evaluation() -> None:
+    series = torch.randn(30)
+    windows = series.unfold(0, 6, 1)
+    constant = torch.ones(25, 6)
+    for given, expected in ((windows, True), (windows[::2], False), (constant, False)):
+        model = Two()
+        with watched() as seen:
+            step(model, sgd(model), torch.randn(8, 6))
+            with torch.no_grad():
+                model(given)
+            step(model, sgd(model), torch.randn(8, 6))
+        told = [one.windows for one in seen.observed(InputDistribution) if one.mode is Mode.EVAL]
+        assert told == [expected]
+
+
 def test_keywords_and_containers_have_names_and_integers_are_left_out() -> None:
     model, x = Two(), torch.randn(2, 6)
     with watched() as seen:

@@ -400,3 +400,17 @@ def test_a_dropout_function_without_the_mode_is_told_in_evaluation_mode() -> Non
     assert {one.dropping for one in phases} == {("Dropping",)}
     assert not any(one.trains for one in phases)
     assert all("test_evaluations.py" in (one.location or "") for one in phases)
+
+
+def test_a_call_keeps_its_site_when_python_specializes_it() -> None:
+    def note(values: list[int]) -> None:
+        for _ in values:
+            sites.append(evaluated_losses.user_site())
+
+    def evaluate() -> int:
+        return sum(note([value]) is None for value in (1, 2))
+
+    sites: list[evaluated_losses.Site] = []
+    for _ in range(40):
+        evaluate()
+    assert len(set(sites)) == 1

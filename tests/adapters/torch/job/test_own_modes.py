@@ -153,6 +153,30 @@ def test_buffers_that_depend_on_the_mode_are_found(module: nn.Module, updates: b
     ],
 )
 def test_dropout_functions_without_the_mode_are_found(module: nn.Module, forgets: bool) -> None:
-    line = unswitched_dropout(module)
-    assert (line is not None) is forgets
-    assert line is None or "test_own_modes.py:" in line
+    found = unswitched_dropout(module)
+    assert (found is not None) is forgets
+    assert found is None or ("test_own_modes.py:" in found.line and not found.created)
+
+
+class Creating(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.Dropout(p=0.5)(x)
+
+
+class CreatingInTraining(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.Dropout(0.5)(x) if self.training else x
+
+
+class CreatingOff(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.Dropout(0)(x)
+
+
+def test_a_dropout_created_in_forward_is_found() -> None:
+    found = unswitched_dropout(Creating())
+    assert found is not None
+    assert found.created
+    assert "test_own_modes.py:" in found.line
+    assert unswitched_dropout(CreatingInTraining()) is None
+    assert unswitched_dropout(CreatingOff()) is None

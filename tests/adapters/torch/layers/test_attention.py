@@ -183,6 +183,12 @@ def test_the_scale_of_scores_is_read_from_the_graph(way: str) -> None:
     assert look.scaled_top_weight == pytest.approx(float(scaled.amax(-1).mean()), rel=1e-4)
 
 
+def test_the_scale_of_an_encoder_layer_with_dropout_is_the_usual_one() -> None:
+    layer = nn.TransformerEncoderLayer(16, HEADS, 32, dropout=0.1, batch_first=True)
+    for look in train(layer, torch.randn(4, LENGTH, 16)):
+        assert (look.width, look.scale) == (WIDTH, pytest.approx(WIDTH**-0.5, rel=1e-5))
+
+
 def test_the_scale_of_a_fused_attention_is_its_own() -> None:
     class Fused(Attention):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -231,3 +231,40 @@ def test_a_term_for_two_optimizers_trains_the_second_one() -> None:
                 optimizer.step()
                 optimizer.zero_grad()
         assert seen.observed(DetachedTerm) == []
+
+
+def with_itself(model: nn.Module) -> None:
+    output, weight, temperature = model(torch.ones(8, 6)), 0.5, 2
+    with torch.no_grad():
+        teacher = torch.randn(8, 3)
+    target = F.log_softmax(teacher / temperature, dim=-1)
+    soft = F.log_softmax(teacher / temperature, dim=-1)
+    divergence = F.kl_div(soft, target, log_target=True, reduction="batchmean")
+    fit = output.square().mean()
+    loss = temperature**2 * divergence * weight + fit
+    loss.backward()
+
+
+def with_the_model(model: nn.Module) -> None:
+    output, weight, temperature = model(torch.ones(8, 6)), 0.5, 2
+    with torch.no_grad():
+        teacher = torch.randn(8, 3)
+    target = F.softmax(teacher / temperature, dim=-1)
+    soft = F.log_softmax(output / temperature, dim=-1)
+    divergence = F.kl_div(soft, target, reduction="batchmean")
+    fit = output.square().mean()
+    loss = temperature**2 * divergence * weight + fit
+    loss.backward()
+
+
+def switched_off(model: nn.Module) -> None:
+    fit, penalty = terms(model)["fit"], torch.zeros(())
+    loss = fit + 2 * penalty
+    loss.backward()
+
+
+def test_a_term_that_compares_a_teacher_with_itself_is_found() -> None:
+    [one] = found(with_itself)
+    assert (one.term, one.equal) == ("divergence", ("soft", "target"))
+    assert found(with_the_model) == []
+    assert [other.equal for other in found(switched_off)] == [None]

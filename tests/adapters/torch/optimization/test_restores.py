@@ -8,7 +8,7 @@ import pytest
 from tests.adapters.torch.watched import classifier, sgd, train, watched
 from torch import nn
 
-from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
+from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState, WeightsReturned
 
 State = dict[str, Any]
 
@@ -92,3 +92,25 @@ def test_states_with_some_names_of_the_model_are_not_told(
     rename: Callable[[State], State],
 ) -> None:
     assert unmatched(rename) == []
+
+
+def returned(*, deep: bool) -> list[WeightsReturned]:
+    """Keep the state of two steps, make three more steps, and load it."""
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        train(model, optimizer, 2)
+        kept = model.state_dict()
+        kept = copy.deepcopy(kept) if deep else kept
+        train(model, optimizer, 3)
+        model.load_state_dict(kept)
+        train(model, optimizer, 1)
+    assert seen.failed() == []
+    return [one for one in seen.observed(WeightsReturned) if isinstance(one, WeightsReturned)]
+
+
+def test_a_return_to_earlier_weights_is_told() -> None:
+    [one] = returned(deep=True)
+    assert (one.step, one.kept_step) == (5, 2)
+    assert "test_restores.py" in (one.location or "")
+    assert returned(deep=False) == []

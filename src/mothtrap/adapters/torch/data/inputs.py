@@ -45,6 +45,8 @@ EVAL_FIRST, EVAL_MOST = 2, 64
 """Number of summarized forwards in an evaluation, and in all evaluations."""
 MAX_ELEMENTS = 1 << 22
 """Maximum number of elements of a tensor that is summarized."""
+WINDOWS = 4
+"""Minimum number and length of windows of a series, and the number of them that are compared."""
 MICRO_BATCHES = 16
 """Maximum number of forwards per step whose inputs are kept."""
 MAX_REPORTED = 16
@@ -290,6 +292,7 @@ class InputObserver:
                     rows=tensor.shape[0],
                     mean=float(row_F[COLUMN["mean"]]),
                     std=std,
+                    windows=not trains and _are_windows(tensor),
                     location=location,
                 )
             )
@@ -322,6 +325,15 @@ class InputObserver:
                 location=location,
             )
         )
+
+
+def _are_windows(tensor: torch.Tensor) -> bool:
+    """Return whether the first rows are windows of a series, each one entry after the other."""
+    if tensor.ndim < 2 or tensor.shape[0] < WINDOWS or tensor.shape[1] < WINDOWS:
+        return False
+    rows = tensor.detach()[:WINDOWS]
+    later, changes = torch.equal(rows[:-1, 1:], rows[1:, :-1]), rows[0, 1:] != rows[0, :-1]
+    return later and bool(changes.any())
 
 
 def _arguments(

@@ -69,6 +69,7 @@ class _Ran:
     norms: tuple[str, ...] = ()
     updating: tuple[str, ...] = ()
     dropping: tuple[str, ...] | None = None
+    created: bool = False
     evaluates: bool = False
     location: str | None = None
     forwards: int = 0
@@ -309,9 +310,10 @@ class EvaluationObserver:
                 active = active_in_training(module, self._job.book)
                 ran.dropouts, ran.norms, ran.updating = active
         if ran.told and ran.dropping is None:
-            lines = {part: line for part in module.modules() if (line := unswitched_dropout(part))}
-            ran.dropping = tuple(self._job.book.module_name(part) for part in lines)
-            ran.location = next(iter(lines.values()), ran.location)
+            found = {part: one for part in module.modules() if (one := unswitched_dropout(part))}
+            ran.dropping = tuple(self._job.book.module_name(part) for part in found)
+            ran.created = bool(found) and all(one.created for one in found.values())
+            ran.location = next((one.line for one in found.values()), ran.location)
         ran.forwards += 1
         if given is None:
             return
@@ -344,6 +346,7 @@ class EvaluationObserver:
                 norms=ran.norms[:MAX_PATHS],
                 updating=ran.updating[:MAX_PATHS],
                 dropping=(ran.dropping or ())[:MAX_PATHS],
+                created=ran.created,
                 output_shape=ran.output_shape,
                 location=ran.location,
             )

@@ -142,7 +142,12 @@ class ProcessHooks(TorchHandle):
         saved_weights = self.tracer.saved_weights
         saved_weights.loads = 0
         self._replace(nn.Module, "state_dict", _around(after=state_given))
-        self._replace(nn.Module, "load_state_dict", _around(before=loading))
+        loaded = saved_weights.state_loaded
+        self._replace(
+            nn.Module,
+            "load_state_dict",
+            _around(before=loading, after=lambda _, module, *__, **___: contain(loaded, module)),
+        )
 
     def _hook_optimizers(self) -> None:
         tracer, sampling, phases = self.tracer, self.tracer.sampling, self.phases

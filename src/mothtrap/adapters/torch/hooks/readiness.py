@@ -76,6 +76,7 @@ from mothtrap.core.facts.modules import (
     FrozenParameters,
     HalfPrecision,
     HiddenParameters,
+    RepeatedModule,
     UnreachedModule,
     ZeroSlope,
 )
@@ -123,7 +124,7 @@ OF_BACKWARDS: Final = frozenset(
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
         *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
-        *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
+        *(BorderClasses, RepeatedModule, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )
 """Facts that require a backward pass."""

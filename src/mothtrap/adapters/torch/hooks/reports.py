@@ -90,6 +90,7 @@ from mothtrap.core.facts.modules import (
     FrozenParameters,
     HalfPrecision,
     HiddenParameters,
+    RepeatedModule,
     ShapeChanged,
     UnreachedModule,
     ZeroSlope,
@@ -126,6 +127,7 @@ from mothtrap.core.facts.workers import (
     Resumed,
     UnmatchedState,
     WeightsNotRestored,
+    WeightsReturned,
     WeightsSaved,
     WorkerPace,
 )
@@ -159,6 +161,7 @@ IN_EACH_STEP: Final = (
     ScheduleEnded,
     PhasesTimed,
     *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed, UnmatchedState),
+    WeightsReturned,
     *(MetricWatched, OptimizersNotRestored, WeightsNotRestored),
     ShapeChanged,
 )
@@ -198,7 +201,7 @@ IN_FULL_STEPS: Final = (
         RoundedUpdates,
     ),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
-    *(AliasedCopy, FreezeWithoutEffect, ImageChannels, PositionAxis),
+    *(AliasedCopy, FreezeWithoutEffect, ImageChannels, PositionAxis, RepeatedModule),
     *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes, UnmaskedPadding),
     PaddingLabeled,
@@ -238,6 +241,7 @@ REPORTS_OF_ONE_THREAD: Final = Reports(
             *(OptimizerFacts, RoundedUpdates),
             *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters),
             *(FrozenParameters, FreezeWithoutEffect, AliasedCopy, HalfPrecision, InitialWeights),
+            RepeatedModule,
         }
     ),
 )

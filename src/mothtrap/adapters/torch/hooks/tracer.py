@@ -63,7 +63,6 @@ from mothtrap.capture.grouper import (
 )
 from mothtrap.core.adapters import Given
 from mothtrap.core.facts.modules import (
-    AliasedCopy,
     HalfPrecision,
     UnreachedModule,
 )
@@ -181,7 +180,7 @@ class Tracer(Parts):
             UnownedParameter,
         )
         add("inventory", lambda: InventoryObserver(self, optimizers), *FACTS)
-        add("wiring", lambda: AliasObserver(self, optimizers), AliasedCopy)
+        add("wiring", lambda: AliasObserver(self, optimizers), *AliasObserver.FACTS)
         add("activations", lambda: forwards.calls.activity)
         if forwards.narrow not in self.observers.members:
             forwards.narrow.looks = False

@@ -2,7 +2,8 @@
 
 It calls `functional.dropout(x, training=self.training)`, or updates buffers if `self.training`.
 Neither is a module that could be recognized by its type, so the code of `forward` is read. A call
-of `functional.dropout(x)` does not depend on the mode: it also drops values in evaluation mode.
+of `functional.dropout(x)` does not depend on the mode: it also drops values in evaluation mode. So
+does a module such as `nn.Dropout` that `forward` creates, because it is no part of the model.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ast
 import dis
 import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from types import ModuleType
@@ -24,6 +26,8 @@ from mothtrap.tracing.source.syntax import parsed
 DROPOUTS = frozenset(["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout"])
 ON_BY_DEFAULT = DROPOUTS - {"alpha_dropout"}
 """Dropout functions that drop values unless `training=False` is passed."""
+MODULES = frozenset(["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"])
+"""Classes of dropout modules."""
 MAX_CLASSES = 1024
 """Number of classes whose code is remembered."""
 
@@ -67,15 +71,23 @@ def _is_dropout(before: dis.Instruction, instruction: dis.Instruction) -> bool:
     return "GLOBAL" in before.opname or before.argval == "functional"
 
 
-def unswitched_dropout(module: nn.Module) -> str | None:
-    """Return the line of `forward` that calls a dropout function without `training`, if any.
+@dataclass(frozen=True, slots=True)
+class Unswitched:
+    """Line of `forward` with a dropout that is always active; `created`: a module made there."""
 
-    The default is `training=True`, so values are dropped in evaluation mode, too. A script that
-    passes `training=True` itself, as for Monte Carlo dropout, does this on purpose.
+    line: str
+    created: bool
+
+
+def unswitched_dropout(module: nn.Module) -> Unswitched | None:
+    """Return the dropout in `forward` that does not depend on the training mode, if any.
+
+    The default of the functions is `training=True`, so values are dropped in evaluation mode, too.
+    A script that passes `training=True` itself, as for Monte Carlo dropout, does this on purpose.
     """
     forward = getattr(type(module), "forward", None)
-    line = _without_mode(inspect.unwrap(forward)) if forward is not None else None
-    return line if line is not None and _has_rate(module) else None
+    found = _without_mode(inspect.unwrap(forward)) if forward is not None else None
+    return found if found is not None and (found.created or _has_rate(module)) else None
 
 
 def _has_rate(module: nn.Module) -> bool:
@@ -89,9 +101,9 @@ def _has_rate(module: nn.Module) -> bool:
 
 
 @lru_cache(maxsize=MAX_CLASSES)
-def _without_mode(forward: Any) -> str | None:
+def _without_mode(forward: Any) -> Unswitched | None:
     code = getattr(forward, "__code__", None)
-    if code is None or ON_BY_DEFAULT.isdisjoint(code.co_names):
+    if code is None or (ON_BY_DEFAULT | MODULES).isdisjoint(code.co_names):
         return None
     if not frames.is_users_file(code.co_filename):
         return None
@@ -102,8 +114,12 @@ def _without_mode(forward: Any) -> str | None:
     if _branches_on_mode(scope):
         return None
     calls = _dropout_calls(scope, getattr(forward, "__globals__", {}))
-    lines = [call.lineno for call in calls if _is_without_mode(call)]
-    return frames.line_of(code.co_filename, lines[0]) if lines else None
+    found = [(call.lineno, False) for call in calls if _is_without_mode(call)]
+    found += [(call.lineno, True) for call in _created_and_called(scope)]
+    if not found:
+        return None
+    line, created = found[0]
+    return Unswitched(frames.line_of(code.co_filename, line), created)
 
 
 def _branches_on_mode(scope: ast.FunctionDef) -> bool:
@@ -142,3 +158,17 @@ def _is_without_mode(call: ast.Call) -> bool:
         return False
     rates = [*call.args[1:2], *(key.value for key in call.keywords if key.arg == "p")]
     return not any(isinstance(rate, ast.Constant) and not rate.value for rate in rates)
+
+
+def _created_and_called(scope: ast.FunctionDef) -> Iterator[ast.Call]:
+    """Yield calls such as `nn.Dropout(0.5)(x)`, whose module is always in training mode."""
+    for node in ast.walk(scope):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Call):
+            continue
+        made = node.func
+        kind = made.func
+        name = kind.attr if isinstance(kind, ast.Attribute) else getattr(kind, "id", None)
+        rates = [*made.args[:1], *(key.value for key in made.keywords if key.arg == "p")]
+        switched_off = any(isinstance(rate, ast.Constant) and not rate.value for rate in rates)
+        if name in MODULES and not switched_off:
+            yield node

@@ -13,7 +13,7 @@ MAX_STEPS = 32
 """Maximum number of operations between a softmax and the product of queries and keys."""
 VIEWS = (
     *("view", "unsafe_view", "reshape", "expand", "clone", "transpose", "permute", "to_copy"),
-    *("squeeze", "unsqueeze"),
+    *("squeeze", "unsqueeze", "reshape_alias"),
 )
 """Operations that change no values; `einsum` consists of these and a product."""
 _MASKS = ("add", "sub", "masked_fill", "where", "nan_to_num")
@@ -65,11 +65,10 @@ def _below(node: Node, factor: float, saved: Saved) -> list[tuple[Node, float]]:
     children = [child for child, _ in node.next_functions]
     if name in _SCALES:
         for place, attribute in enumerate(("other", "self")):
-            value = saved(node, attribute)
+            number = _number(node, attribute, saved)
             child = children[place] if place < len(children) else None
-            if value is None or value.numel() != 1 or child is None:
+            if number is None or child is None:
                 continue
-            number = float(value)
             if name == "div" and (place or not number):
                 return []
             return [(child, factor / number if name == "div" else factor * number)]
@@ -77,6 +76,15 @@ def _below(node: Node, factor: float, saved: Saved) -> list[tuple[Node, float]]:
     if name not in VIEWS and name not in _MASKS:
         return []
     return [(child, factor) for child in children if child is not None]
+
+
+def _number(node: Node, attribute: str, saved: Saved) -> float | None:
+    """Return the number by which a node multiplies or divides, which may be no tensor."""
+    value = saved(node, attribute)
+    if value is None:
+        plain = getattr(node, f"_saved_{attribute}", None)
+        return float(plain) if isinstance(plain, int | float) else None
+    return float(value) if value.numel() == 1 else None
 
 
 def _factor_before(node: Node | None, saved: Saved) -> float:

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Term:
-    """A term that trained nothing in any inspection; `values` are its numeric values."""
+    """A term that trained nothing in any inspection; `values` are its numeric values.
+
+    `equal` are the names of the tensors that it compares, if they were equal in every inspection.
+    """
 
     location: str
+    equal: tuple[str, str] | None
     values: list[float] = field(default_factory=list)
     looks: int = 0
     without_graph: int = 0
@@ -103,13 +107,14 @@ class DetachedTermObserver:
         if line.looks:
             line.terms = {code: term for code, term in line.terms.items() if code in idle}
         else:
-            line.terms = {code: _Term(one.location) for code, (one, _) in idle.items()}
+            line.terms = {code: _Term(one.location, one.equal) for code, (one, _) in idle.items()}
         line.looks += 1
         for code, term in line.terms.items():
             one, reached = idle[code]
             term.looks += 1
             term.without_graph += not reached
             term.values += _numbers(one.value)
+            term.equal = term.equal if term.equal == one.equal else None
         if line.is_complete:
             self._report(step, line)
 
@@ -123,6 +128,7 @@ class DetachedTermObserver:
                     without_graph=term.without_graph,
                     values=tuple(term.values),
                     optimizers=tuple(dict.fromkeys(self._names)),
+                    equal=term.equal,
                     location=term.location,
                 )
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 
@@ -25,8 +26,8 @@ MAX_SITES = 64
 MAX_FRAMES = 8
 
 Site = tuple[tuple[str, int, int], ...]
-"""File, line and bytecode position of every user frame, innermost first, because two calls can be
-on one line.
+"""File, line and instruction of every user frame, innermost first, because two calls can be on one
+line.
 """
 
 
@@ -170,6 +171,20 @@ def user_site() -> Site:
     frame: FrameType | None = frames.user_frame()
     while frame is not None and len(found) < MAX_FRAMES:
         if not found or frames.is_users(frame):
-            found.append((frame.f_code.co_filename, frame.f_lineno, frame.f_lasti))
+            code = frame.f_code
+            found.append((code.co_filename, frame.f_lineno, _expression(code, frame.f_lasti)))
         frame = frame.f_back
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expression(code: CodeType, place: int) -> int:
+    """Return the first of the adjacent instructions that compute the running expression.
+
+    Python replaces the instructions of a call after some calls. Then `f_lasti` points to another
+    part of the same call.
+    """
+    positions, first = list(code.co_positions()), place // 2
+    while first > 0 and positions[first - 1] == positions[first]:
+        first -= 1
+    return first

@@ -1,4 +1,4 @@
-"""Variables whose name suggests a copy of the trained model, but which hold the model itself."""
+"""Modules that are one and the same, although the source suggests that they are several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from mothtrap.core.facts.modules import AliasedCopy
+from mothtrap.adapters.torch.optimization.repeated_modules import repeated
+from mothtrap.core.facts.modules import AliasedCopy, RepeatedModule
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.frame_variables import Variables, variables
 from mothtrap.tracing.source.mentions import only_assignment
@@ -33,7 +34,9 @@ Named = list[tuple[str, nn.Module]]
 
 
 class AliasObserver:
-    """Searches the variables of the running functions, once, for a copy that is the model."""
+    """Searches once for a copy that is the model itself, and for repeated parts of the model."""
+
+    FACTS = (AliasedCopy, RepeatedModule)
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
@@ -44,11 +47,24 @@ class AliasObserver:
         self._backwards += 1
         if self._backwards != LOOK_AT:
             return
+        self._find_repeated()
         for group in _groups(frames.user_frame()):
             found = self._alias(group)
             if found is not None:
                 self._job.recorder.notes.observe(found)
                 return
+
+    def _find_repeated(self) -> None:
+        """Report the modules that a container of a trained model holds several times."""
+        book = self._job.book
+        for root in book.roots:
+            whole = root.module()
+            if whole is not None and self._optimizers.owns_root(root):
+                for found in repeated(whole, book.module_name, self._is_trained):
+                    self._job.recorder.notes.observe(found)
+
+    def _is_trained(self, module: nn.Module) -> bool:
+        return any(self._optimizers.owner(one) is not None for one in module.parameters())
 
     def _alias(self, group: Named) -> AliasedCopy | None:
         copies = [(name, module) for name, module in group if _COPIES.search(name)]

@@ -15,9 +15,15 @@ from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.core.facts.workers import OptimizersNotRestored, WeightsNotRestored, WeightsSaved
+from mothtrap.core.facts.workers import (
+    OptimizersNotRestored,
+    WeightsNotRestored,
+    WeightsReturned,
+    WeightsSaved,
+)
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.in_place import glimpse
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -28,6 +34,8 @@ request the state of a model in every step. Chosen by hand: half of the default 
 """
 
 
+MAX_KEPT, MAX_LOADS = 256, 16
+"""Number of digests that are remembered, and of loaded states that are compared with them."""
 MAX_WEIGHTS = 8
 """Number of weights of an optimizer of which some values are remembered."""
 
@@ -54,6 +62,8 @@ class SavedWeights:
         self._job, self._optimizers, self._evaluated = job, optimizers, evaluated
         self._free_from_s = 0.0
         self._new: list[tuple[ContentRef[torch.Tensor], bytes]] = []
+        self._kept: dict[str, int] = {}
+        self._compared = 0
         self.loads: int | None = None
 
     def made(self, optimizer: Optimizer) -> None:
@@ -65,12 +75,9 @@ class SavedWeights:
 
     def state_asked(self, module: nn.Module) -> None:
         """Handle a request for a module's state, as for a checkpoint."""
-        root = self._job.book.root_of(module)
-        whole = root.module() if root is not None else None
-        if root is None or whole is None or not self._optimizers.owns_root(root):
+        root, whole = self._whole(module)
+        if root is None or whole is None:
             return
-        if len(list(module.parameters())) < len(list(whole.parameters())):
-            return  # part of a model, so the whole model is not saved
         began_s = time.perf_counter()
         if began_s < self._free_from_s:
             return
@@ -81,8 +88,40 @@ class SavedWeights:
             evaluations=self._evaluated.forwards,
         )
         self._job.recorder.notes.observe(saved)
+        if len(self._kept) < MAX_KEPT:
+            self._kept.setdefault(saved.digest, saved.step)
         ended_s = time.perf_counter()
         self._free_from_s = ended_s + (ended_s - began_s) / COST_SHARE
+
+    def _whole(self, module: nn.Module) -> tuple[Root | None, nn.Module | None]:
+        """Return the trained model that a module is, and its root; None for a part of a model."""
+        root = self._job.book.root_of(module)
+        whole = root.module() if root is not None else None
+        if root is None or whole is None or not self._optimizers.owns_root(root):
+            return None, None
+        if len(list(module.parameters())) < len(list(whole.parameters())):
+            return None, None  # so the whole model is not saved
+        return root, whole
+
+    def state_loaded(self, module: nn.Module) -> None:
+        """Report a model that got back the weights of an earlier step."""
+        step = self._job.grouper.steps_applied
+        if not self._kept or self._compared >= MAX_LOADS or step <= min(self._kept.values()):
+            return
+        root, whole = self._whole(module)
+        if root is None or whole is None:
+            return
+        self._compared += 1
+        kept_step = self._kept.get(_digest(whole))
+        if kept_step is not None and kept_step < step:
+            self._job.recorder.notes.observe(
+                WeightsReturned(
+                    step=step,
+                    module=_label(root),
+                    kept_step=kept_step,
+                    location=frames.user_location(),
+                )
+            )
 
     def step_begins(self) -> None:
         """Resume, before the first step, at the step at which the loaded state was saved."""

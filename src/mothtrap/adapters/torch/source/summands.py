@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.source.bodies import Bodies
 from mothtrap.adapters.torch.source.evaluation import Evaluator, Scope
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of, item_of
@@ -18,6 +19,8 @@ from mothtrap.adapters.torch.source.scopes import AnyScope, FrameScope, LocalSco
 MAX_DEPTH = 12
 """Maximum number of statements between the backward call and a term. Chosen by hand."""
 MAX_TERMS = 16
+MAX_COMPARED = 1 << 16
+"""Maximum number of elements of two tensors that are compared. Chosen by hand."""
 _SAME_TERMS = frozenset(["mean", "sum", "float", "double", "squeeze", "to"])
 """Methods of a sum that do not change its terms."""
 _CUTS = frozenset(["detach", "item"])
@@ -34,11 +37,13 @@ class Summand:
         value: a tensor or a number; that of `x.detach()` has no graph. `NOTHING` for a call whose
             result is not stored, and in a function that has returned, unless the term is detached.
         location: line of the sum.
+        equal: names of the two tensors without a graph that the term compares, if they are equal.
     """
 
     code: str
     value: Any
     location: str
+    equal: tuple[str, str] | None = None
 
 
 def summands(frame: FrameType) -> list[Summand]:
@@ -100,12 +105,27 @@ def _weighs(factor: ast.expr, term: ast.expr, scope: AnyScope) -> bool:
     """Return whether the first operand of a product is a weight, and the second operand a term."""
     if isinstance(factor, ast.Constant):
         return True
+    if isinstance(factor, ast.BinOp) and _is_of_numbers(factor, scope):
+        return not isinstance(term, ast.Constant)
     weight = _value(factor, scope)
     if is_number(weight) and not isinstance(weight, torch.Tensor):
         return not isinstance(term, ast.Constant)
     is_weight = isinstance(factor, ast.Call) or isinstance(weight, torch.Tensor)
-    trains = isinstance(term, ast.BinOp) or _has_graph(_value(term, scope))
+    is_sum = isinstance(term, ast.BinOp) and not _is_of_numbers(term, scope)
+    trains = is_sum or _has_graph(_value(term, scope))
     return is_weight and not _has_graph(weight) and trains
+
+
+def _is_of_numbers(node: ast.expr, scope: AnyScope) -> bool:
+    """Return whether an expression is arithmetic with numbers, such as `temperature**2`."""
+    if isinstance(node, ast.BinOp):
+        return _is_of_numbers(node.left, scope) and _is_of_numbers(node.right, scope)
+    if isinstance(node, ast.Constant):
+        return is_number(node.value)
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return False
+    value = _value(node, scope)
+    return is_number(value) and not isinstance(value, torch.Tensor)
 
 
 def _has_graph(value: Any) -> bool:
@@ -149,7 +169,24 @@ def _summand(node: ast.expr, value: Any, scope: AnyScope) -> Summand:
     """Return a term. Values of a function that has returned were computed again, without graphs."""
     if isinstance(scope, LocalScope) and not _is_detached(node, scope):
         value = NOTHING
-    return Summand(ast.unparse(node), value, scope.location(node))
+    equal = None if value is NOTHING or _has_graph(value) else _equal_operands(node, scope)
+    return Summand(ast.unparse(node), value, scope.location(node), equal)
+
+
+def _equal_operands(node: ast.expr, scope: AnyScope) -> tuple[str, str] | None:
+    """Return the names of the operands of a call that defined a term, if they are equal tensors."""
+    definition = scope.definition(ast.unparse(node))
+    written = definition.value if definition is not None and definition.place is None else None
+    if definition is None or not isinstance(written, ast.Call) or len(written.args) != 2:
+        return None
+    first, second = (_value(given, definition.scope) for given in written.args)
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+        return None
+    if not all(is_plain(one) and 1 < one.numel() <= MAX_COMPARED for one in (first, second)):
+        return None
+    if first.requires_grad or second.requires_grad or not torch.equal(first, second):
+        return None
+    return ast.unparse(written.args[0]), ast.unparse(written.args[1])
 
 
 def _of_function(node: ast.Call, place: int | None, scope: AnyScope, depth: int) -> list[Summand]:
