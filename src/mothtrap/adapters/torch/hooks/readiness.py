@@ -124,7 +124,7 @@ OF_BACKWARDS: Final = frozenset(
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
         *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
-        *(BorderClasses, RepeatedModule, RowTaken, ShiftedTargets, ZeroSlope),
+        *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )
 """Facts that require a backward pass."""
@@ -138,8 +138,8 @@ OF_OPTIMIZERS: Final = frozenset(
             ScheduleEnded,
             UpdateDirection,
         ),
-        *(DetachedTerm, OneSidedPairs, RestoredNothing, SimilarityLoss, TrainedTarget),
-        *(MetricWatched, UnmatchedState, UnreadEnds, UpdateDropped),
+        *(DetachedTerm, OneSidedPairs, RepeatedModule, RestoredNothing, SimilarityLoss),
+        *(MetricWatched, TrainedTarget, UnmatchedState, UnreadEnds, UpdateDropped),
     )
 )
 """Facts that require an optimizer step, or an update by hand."""

@@ -80,7 +80,7 @@ class ChangedVariables:
         self._owner: object = None
         self._marks = _Marks()
         self._alone: dict[tuple[CodeType, str], int] = {}
-        self._dead_at: dict[tuple[CodeType, int], frozenset[str]] = {}
+        self._dead: dict[tuple[CodeType, int], frozenset[str]] = {}
         self._calls = 0
         self.unread: dict[str, None] = {}
 
@@ -102,7 +102,10 @@ class ChangedVariables:
             if named is None:
                 self.unread[f"the variables of {code.co_name}"] = None
             else:
-                found += self._changed(code, named, dead=self._dead(frame))
+                dead = self._dead.get((code, frame.f_lasti))
+                if dead is None:
+                    dead = self._look_ahead(code, frame.f_lasti)
+                found += self._changed(code, named, dead=dead)
                 if self._owner is not None:
                     found += self._attributes(code)
             if code.co_name not in _UNNAMED_SCOPES:
@@ -112,15 +115,12 @@ class ChangedVariables:
             frame = outer if same_file else None
         return found
 
-    def _dead(self, frame: FrameType) -> frozenset[str]:
-        """Return the variables that the code does not read after the call."""
-        place = frame.f_code, frame.f_lasti
-        found = self._dead_at.get(place)
-        if found is None:
-            if len(self._dead_at) >= MAX_CODES:
-                del self._dead_at[next(iter(self._dead_at))]
-            found = self._dead_at[place] = dead_names(*place)
-        return found
+    def _look_ahead(self, code: CodeType, at: int) -> frozenset[str]:
+        """Return the variables that code does not read after a call."""
+        if len(self._dead) >= MAX_CODES:
+            del self._dead[next(iter(self._dead))]
+        dead = self._dead[code, at] = dead_names(code, at)
+        return dead
 
     def _attributes(self, code: CodeType) -> Variables:
         """Return the attributes of the object whose method ran, if the script defines its class."""
