@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= auto
-# CPU seconds that `make test`, or the tests of a family, may take on an idle machine: seven
-# minutes of two cores.
+# Goal for the CPU seconds that `make test`, or the tests of a family, take on an idle machine:
+# seven minutes of two cores.
 PLANNED_S ?= 840
 # One exact version, so that everybody tests the same and a CPU build of it that pip knows
 # of (2.13.0+cpu, e.g. through PIP_FIND_LINKS) is taken before the far larger CUDA build;
