@@ -61,7 +61,7 @@ def test_captures_go_by_the_mode_that_is_set(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("mode", "calls"), [("eval", [1, 1] * 3), ("predict", [])])
+@pytest.mark.parametrize(("mode", "calls"), [("eval", [2] * 3), ("predict", [])])
 def test_losses_of_the_mode_are_those_of_an_evaluation_or_of_none(
     mode: str, calls: list[int], tmp_path: Path
 ) -> None:

@@ -53,6 +53,8 @@ class TestTorch(AdapterTests):
         "ShiftedTargets": "tests/adapters/torch/losses/test_shifted_targets.py",
         "ZeroSlope": "tests/adapters/torch/losses/test_zero_slopes.py",
         "BorderClasses": "tests/adapters/torch/losses/test_border_classes.py",
+        "RepeatedModule": "tests/adapters/torch/optimization/test_repeated_modules.py",
+        "WeightsReturned": "tests/adapters/torch/optimization/test_restores.py",
         "RowTaken": "tests/adapters/torch/layers/test_taken_rows.py",
         "CtcLabels": "tests/adapters/torch/losses/test_ctc_labels.py",
         "DistancesAsScores": "tests/adapters/torch/losses/test_distance_scores.py",
