@@ -41,6 +41,7 @@ TIMES = np.linspace(0, 50, 900)[:, None]
     ("rows", "inspected"),
     [
         pytest.param(RNG.normal(size=(900, 8)), 96, id="random"),
+        pytest.param(np.repeat(RNG.normal(size=(600, 8)), 3, axis=0)[::2], 96, id="copies"),
         pytest.param(RNG.normal(size=(900, 2)) @ RNG.normal(size=(2, 8)), 96, id="a plane"),
         pytest.param(TIMES * np.arange(1, 7), 96, id="a line"),
         pytest.param(np.sin(TIMES * np.arange(1, 7) / 3), 96, id="a smooth curve"),
