@@ -67,5 +67,5 @@ def _are_on_a_line(away_ENC: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     first, second = np.triu_indices(away_ENC.shape[1], 1)
     cosines_EP = cosines_ENN[:, first, second]
     differ_EP = (away_ENC[:, first] != away_ENC[:, second]).any(axis=2)  # no copies of one row
-    parallel_E = (differ_EP & (cosines_EP > 1 - ON_A_LINE)).any(axis=1)
+    parallel_E: npt.NDArray[np.bool_] = (differ_EP & (cosines_EP > 1 - ON_A_LINE)).any(axis=1)
     return parallel_E & (np.median(cosines_EP, axis=1) <= FLAT)
