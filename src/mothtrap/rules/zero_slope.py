@@ -35,7 +35,7 @@ def zero_slope(
         exactly 0, and the layers keep their initial values, although they are in the optimizer.
 
     Fires:
-        Warning when this is so in `looks` sampled backward passes at one line.
+        Warning when `looks` sampled backward passes at one line show such parameters.
 
     Stays quiet:
         If another way leads to the loss, as in a straight-through estimator. For operations inside

@@ -16,7 +16,7 @@ STORES = ("STORE_FAST", "STORE_NAME")
 JUMPS_ALWAYS = ("JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_FORWARD")
 ENDS = ("RAISE_VARARGS", "RERAISE", "RETURN_CONST", "RETURN_VALUE")
 MOST_INSTRUCTIONS = 20_000
-"""Longer code is not examined; chosen by hand: this takes a tenth of a second."""
+"""Longer code is not examined, because this takes more than a tenth of a second. Chosen by hand."""
 
 
 def dead_names(code: CodeType, at: int) -> frozenset[str]:
@@ -84,7 +84,7 @@ class _Flow:
         return [place for place in found if place < len(self._offsets)]
 
     def _caught(self, offset: int) -> list[int]:
-        """Return the handlers of exceptions at a position."""
+        """Return the exception handlers that cover a position."""
         handlers = [to for begin, end, to in self._handlers if begin <= offset < end]
         return [bisect.bisect_left(self._offsets, to) for to in handlers]
 

@@ -36,7 +36,7 @@ class _Line(Line):
 
 
 class BorderClassObserver(LineObserver[_Line]):
-    """Counts the places of each class that have both a lower and a higher class beside them."""
+    """Counts the pixels of each class that lie between a lower and a higher class."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, _Line)
