@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import NoisePrediction
+from mothtrap.core.facts.targets import NoisePrediction
 from mothtrap.core.findings import Severity
 from mothtrap.rules.blind_denoiser import blind_denoiser
 

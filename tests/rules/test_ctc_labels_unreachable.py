@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tests.rules.windows import window
 
-from mothtrap.core.facts.losses import CtcLabels
+from mothtrap.core.facts.targets import CtcLabels
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.ctc_labels_unreachable import ctc_labels_unreachable

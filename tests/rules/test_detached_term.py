@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import DetachedTerm
+from mothtrap.core.facts.loss_terms import DetachedTerm
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.detached_term import detached_term
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tests.rules.windows import window
 
-from mothtrap.core.facts.losses import DistancesAsScores
+from mothtrap.core.facts.pairs import DistancesAsScores
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.distances_as_scores import distances_as_scores

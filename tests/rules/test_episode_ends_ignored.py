@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.core.facts.policies import UnreadEnds
 from mothtrap.core.findings import Severity
 from mothtrap.rules.episode_ends_ignored import episode_ends_ignored
 

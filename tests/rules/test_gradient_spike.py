@@ -7,7 +7,8 @@ from tests.rules.windows import loss, loss_call_of, noise, series, window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall, PolicyEntropy
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.policies import PolicyEntropy
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.gradient_spike import GradientSpike

@@ -8,7 +8,8 @@ from tests.rules.windows import LOSS, loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall, PolicyLoss
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import StepKey

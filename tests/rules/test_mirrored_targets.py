@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import MirroredTargets
+from mothtrap.core.facts.targets import MirroredTargets
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.mirrored_targets import mirrored_targets
 

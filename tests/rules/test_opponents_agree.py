@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import AgreeingLosses
+from mothtrap.core.facts.loss_terms import AgreeingLosses
 from mothtrap.core.findings import Severity
 from mothtrap.rules.opponents_agree import opponents_agree
 

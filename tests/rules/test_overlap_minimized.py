@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import OverlapAdded
+from mothtrap.core.facts.loss_terms import OverlapAdded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.overlap_minimized import overlap_minimized
 

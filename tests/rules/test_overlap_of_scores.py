@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tests.rules.windows import window
 
-from mothtrap.core.facts.losses import OverlapOfScores
+from mothtrap.core.facts.loss_terms import OverlapOfScores
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.overlap_of_scores import overlap_of_scores

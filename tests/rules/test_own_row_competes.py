@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tests.rules.windows import window
 
-from mothtrap.core.facts.losses import OwnRowCompetes
+from mothtrap.core.facts.pairs import OwnRowCompetes
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.own_row_competes import own_row_competes

@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import OneSidedPairs
+from mothtrap.core.facts.pairs import OneSidedPairs
 from mothtrap.core.findings import Severity
 from mothtrap.rules.pairs_one_sided import pairs_one_sided
 

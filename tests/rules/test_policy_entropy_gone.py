@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import PolicyEntropy
+from mothtrap.core.facts.policies import PolicyEntropy
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.policy_entropy_gone import policy_entropy_gone
 

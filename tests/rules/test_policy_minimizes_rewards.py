@@ -4,8 +4,8 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import PolicyLoss
 from mothtrap.core.facts.optimizers import OptimizerFacts, UpdateDirection
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.policy_minimizes_rewards import policy_minimizes_rewards
 

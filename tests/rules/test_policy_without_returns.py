@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import PolicyLoss
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.policy_without_returns import policy_without_returns
 

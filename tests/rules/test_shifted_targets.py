@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tests.rules.windows import window
 
-from mothtrap.core.facts.losses import ShiftedTargets
+from mothtrap.core.facts.targets import ShiftedTargets
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.shifted_targets import shifted_targets

@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import SimilarityLoss
+from mothtrap.core.facts.pairs import SimilarityLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.similarity_alone import similarity_alone
 

@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import MarginLoss
+from mothtrap.core.facts.pairs import MarginLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.stuck_at_margin import stuck_at_margin
 

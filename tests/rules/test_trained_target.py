@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import TrainedTarget
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.trained_target import trained_target
 

@@ -7,7 +7,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import TrainedTarget
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.unshuffled_batches import UnshuffledBatches
 

@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import CodeNoise
+from mothtrap.core.facts.loss_terms import CodeNoise
 from mothtrap.core.findings import Severity
 from mothtrap.rules.wrong_code_noise import wrong_code_noise
 

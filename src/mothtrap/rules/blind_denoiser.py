@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mothtrap.core.facts.losses import NoisePrediction
+from mothtrap.core.facts.targets import NoisePrediction
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

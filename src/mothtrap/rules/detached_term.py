@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import DetachedTerm, LossSeries
+from mothtrap.core.facts.loss_terms import DetachedTerm
+from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

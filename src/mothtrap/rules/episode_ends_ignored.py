@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.core.facts.policies import UnreadEnds
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

@@ -11,7 +11,8 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationPhase,
 )
-from mothtrap.core.facts.losses import LossCall, SimilarityLoss
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.pairs import SimilarityLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need

@@ -7,8 +7,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall, PolicyEntropy
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
+from mothtrap.core.facts.policies import PolicyEntropy
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need, any_of

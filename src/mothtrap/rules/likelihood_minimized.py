@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import ShareAdded
+from mothtrap.core.facts.loss_terms import ShareAdded
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

@@ -9,7 +9,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall, PolicyLoss
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need

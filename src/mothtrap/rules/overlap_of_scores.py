@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import OverlapOfScores
+from mothtrap.core.facts.loss_terms import OverlapOfScores
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

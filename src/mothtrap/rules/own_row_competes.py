@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import OwnRowCompetes
+from mothtrap.core.facts.pairs import OwnRowCompetes
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

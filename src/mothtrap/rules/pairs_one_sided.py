@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import OneSidedPairs
+from mothtrap.core.facts.pairs import OneSidedPairs
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.facts.losses import PolicyLoss
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import MarginLoss
+from mothtrap.core.facts.pairs import MarginLoss
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mothtrap.core.facts.losses import LossSeries, TrainedTarget
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule

@@ -10,7 +10,8 @@ import numpy as np
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall, TrainedTarget
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need

@@ -13,7 +13,7 @@ import jax.numpy as jnp  # noqa: E402
 
 from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.core.facts.evaluations import BootstrappedTargets  # noqa: E402
-from mothtrap.core.facts.losses import UnreadEnds  # noqa: E402
+from mothtrap.core.facts.policies import UnreadEnds  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 GAMMA = 0.9

@@ -10,7 +10,7 @@ keras = pytest.importorskip("keras")
 
 from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
-from mothtrap.core.facts.losses import AgreeingLosses  # noqa: E402
+from mothtrap.core.facts.loss_terms import AgreeingLosses  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

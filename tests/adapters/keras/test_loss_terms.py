@@ -14,7 +14,9 @@ from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.fact import Fact  # noqa: E402
 from mothtrap.core.facts.layers import OutputSpread  # noqa: E402
-from mothtrap.core.facts.losses import CodeNoise, LossCall, PolicyLoss  # noqa: E402
+from mothtrap.core.facts.loss_terms import CodeNoise  # noqa: E402
+from mothtrap.core.facts.losses import LossCall  # noqa: E402
+from mothtrap.core.facts.policies import PolicyLoss  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 from mothtrap.tracing.source import mentions  # noqa: E402
 

@@ -13,7 +13,7 @@ keras = pytest.importorskip("keras")
 from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.facts.evaluations import BootstrappedTargets, EvaluatedCopy  # noqa: E402
-from mothtrap.core.facts.losses import UnreadEnds  # noqa: E402
+from mothtrap.core.facts.policies import UnreadEnds  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -18,7 +18,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped, ValueReadOnce
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.functions import FunctionTraced
-from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.core.facts.policies import UnreadEnds
 from mothtrap.tracing.describe import episode_ends
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.mentions import only_call

@@ -11,7 +11,8 @@ from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow, Softmax
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.layers import MaskOfOnes
-from mothtrap.core.facts.losses import MixedAxes, TrainedTarget
+from mothtrap.core.facts.losses import MixedAxes
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.tracing.describe.term_facts import OF_TERMS, REPORTED_AT, facts_of
 
 OF_PATTERNS: Final = (*(TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes), *OF_TERMS)

@@ -14,7 +14,7 @@ from mothtrap.adapters.keras import losses
 from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
 from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.losses import AgreeingLosses
+from mothtrap.core.facts.loss_terms import AgreeingLosses
 
 TOLD_AT: Final = (8, 32)
 """Inspected steps after which the result is reported."""

@@ -35,20 +35,13 @@ from mothtrap.core.facts.layers import (
     OutputSpread,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import (
-    AgreeingLosses,
-    CodeNoise,
-    LossCall,
-    LossSeries,
-    MetricBroadcast,
-    PolicyLoss,
-    TokenShares,
-    TrainedTarget,
-    UnreadEnds,
-)
+from mothtrap.core.facts.loss_terms import AgreeingLosses, CodeNoise
+from mothtrap.core.facts.losses import LossCall, LossSeries, MetricBroadcast, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OpposedOptimizers, OptimizerFacts, UnownedParameter
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
+from mothtrap.core.facts.policies import PolicyLoss, UnreadEnds
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 

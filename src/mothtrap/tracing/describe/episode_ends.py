@@ -7,7 +7,8 @@ from types import FrameType
 from typing import Any
 
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import TrainedTarget, UnreadEnds
+from mothtrap.core.facts.policies import UnreadEnds
+from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.environments import running_files
 from mothtrap.tracing.source.episode_ends import discounted_line, multiplied_ends, unread_ends

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from mothtrap.core.facts.losses import CodeNoise, PolicyLoss
+from mothtrap.core.facts.loss_terms import CodeNoise
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.tracing.source import mentions
 from mothtrap.tracing.source.environments import maximizes_rewards, running_files
 

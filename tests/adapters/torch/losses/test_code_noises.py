@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import CodeNoise
+from mothtrap.core.facts.loss_terms import CodeNoise
 
 Tensor = torch.Tensor
 Scale = Callable[[Tensor], Tensor]

@@ -5,7 +5,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import CtcLabels
+from mothtrap.core.facts.targets import CtcLabels
 
 
 def observed(rows: list[list[int]], *, frames: int = 6, blank: int = 0) -> list[CtcLabels]:

@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import NoisePrediction
+from mothtrap.core.facts.targets import NoisePrediction
 
 Tensor = torch.Tensor
 KEPT = torch.linspace(0.98, 0.05, 10)

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.core.facts.losses import DetachedTerm
+from mothtrap.core.facts.loss_terms import DetachedTerm
 
 STEPS = 14
 Terms = dict[str, torch.Tensor]

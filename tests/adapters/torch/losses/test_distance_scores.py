@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import DistancesAsScores
+from mothtrap.core.facts.pairs import DistancesAsScores
 
 Tensor = torch.Tensor
 LABELS = torch.arange(6) % 3

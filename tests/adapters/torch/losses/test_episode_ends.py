@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.core.facts.losses import UnreadEnds
+from mothtrap.core.facts.policies import UnreadEnds
 from mothtrap.tracing.describe import episode_ends
 from mothtrap.tracing.source import environments
 

@@ -11,7 +11,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
 from mothtrap.adapters.torch.losses.hinges import hinge
-from mothtrap.core.facts.losses import MarginLoss
+from mothtrap.core.facts.pairs import MarginLoss
 
 Rows = torch.Tensor
 ROWS = 12

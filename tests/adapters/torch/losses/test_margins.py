@@ -12,7 +12,8 @@ from torch import nn
 
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import EqualViews
-from mothtrap.core.facts.losses import LossCall, MarginLoss
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.pairs import MarginLoss
 
 
 class OwnTripletLoss(nn.Module):

@@ -5,7 +5,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import MirroredTargets
+from mothtrap.core.facts.targets import MirroredTargets
 
 STEPS = 64
 

@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.losses import opponents
-from mothtrap.core.facts.losses import AgreeingLosses, PolicyLoss
+from mothtrap.core.facts.loss_terms import AgreeingLosses
+from mothtrap.core.facts.policies import PolicyLoss
 
 FULL = pytest.mark.full
 Tensor = torch.Tensor

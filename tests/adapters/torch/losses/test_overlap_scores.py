@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import OverlapOfScores
+from mothtrap.core.facts.loss_terms import OverlapOfScores
 
 Tensor = torch.Tensor
 

@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import OverlapAdded
+from mothtrap.core.facts.loss_terms import OverlapAdded
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, Tensor], Tensor]

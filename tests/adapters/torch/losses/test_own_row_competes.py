@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import OwnRowCompetes
+from mothtrap.core.facts.pairs import OwnRowCompetes
 
 Tensor = torch.Tensor
 N = 6

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.core.facts.losses import OneSidedPairs
+from mothtrap.core.facts.pairs import OneSidedPairs
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]

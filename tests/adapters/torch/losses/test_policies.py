@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributions import Categorical
 
 from mothtrap.adapters.torch.losses import policies
-from mothtrap.core.facts.losses import PolicyEntropy, PolicyLoss
+from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, Tensor], Tensor]

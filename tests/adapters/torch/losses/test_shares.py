@@ -7,7 +7,7 @@ import torch
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.core.facts.losses import ShareAdded
+from mothtrap.core.facts.loss_terms import ShareAdded
 
 Tensor = torch.Tensor
 

@@ -5,7 +5,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.losses import ShiftedTargets
+from mothtrap.core.facts.targets import ShiftedTargets
 
 STEPS, SIZE, LARGER = 128, 24, 32
 

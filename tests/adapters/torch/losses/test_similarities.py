@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.core.facts.losses import SimilarityLoss
+from mothtrap.core.facts.pairs import SimilarityLoss
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, Tensor], Tensor]

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 
-from mothtrap.core.facts.losses import TrainedTarget
+from mothtrap.core.facts.targets import TrainedTarget
 
 Step = Callable[[nn.Module, nn.Module], torch.Tensor]
 STEPS = 14

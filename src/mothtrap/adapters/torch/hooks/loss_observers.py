@@ -32,30 +32,32 @@ from mothtrap.adapters.torch.losses.zero_slopes import ZeroSlopeObserver
 from mothtrap.core.facts.data import BorderClasses, TargetOrder
 from mothtrap.core.facts.evaluations import LossRowsShared
 from mothtrap.core.facts.layers import AttentionAxis, AttentionLook, PaddingWeights, RowTaken
-from mothtrap.core.facts.losses import (
+from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
-    CtcLabels,
     DetachedTerm,
-    DistancesAsScores,
-    MarginLoss,
-    MirroredTargets,
-    MixedAxes,
-    NoisePrediction,
-    OneSidedPairs,
     OverlapAdded,
     OverlapOfScores,
-    OwnRowCompetes,
-    PolicyEntropy,
-    PolicyLoss,
     ShareAdded,
-    ShiftedTargets,
-    SimilarityLoss,
-    TrainedTarget,
-    UnreadEnds,
 )
+from mothtrap.core.facts.losses import MixedAxes
 from mothtrap.core.facts.modules import ZeroSlope
 from mothtrap.core.facts.optimizers import UnownedParameter
+from mothtrap.core.facts.pairs import (
+    DistancesAsScores,
+    MarginLoss,
+    OneSidedPairs,
+    OwnRowCompetes,
+    SimilarityLoss,
+)
+from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss, UnreadEnds
+from mothtrap.core.facts.targets import (
+    CtcLabels,
+    MirroredTargets,
+    NoisePrediction,
+    ShiftedTargets,
+    TrainedTarget,
+)
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver

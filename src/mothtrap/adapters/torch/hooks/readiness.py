@@ -45,30 +45,15 @@ from mothtrap.core.facts.layers import (
     SequenceAxes,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import (
+from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
-    CtcLabels,
     DetachedTerm,
-    DistancesAsScores,
-    LossCall,
-    MarginLoss,
-    MirroredTargets,
-    MixedAxes,
-    NoisePrediction,
-    OneSidedPairs,
     OverlapAdded,
     OverlapOfScores,
-    OwnRowCompetes,
-    PolicyEntropy,
-    PolicyLoss,
     ShareAdded,
-    ShiftedTargets,
-    SimilarityLoss,
-    TokenShares,
-    TrainedTarget,
-    UnreadEnds,
 )
+from mothtrap.core.facts.losses import LossCall, MixedAxes, TokenShares
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     AliasedCopy,
@@ -91,6 +76,21 @@ from mothtrap.core.facts.optimizers import (
     ScheduleEnded,
     UnownedParameter,
     UpdateDirection,
+)
+from mothtrap.core.facts.pairs import (
+    DistancesAsScores,
+    MarginLoss,
+    OneSidedPairs,
+    OwnRowCompetes,
+    SimilarityLoss,
+)
+from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss, UnreadEnds
+from mothtrap.core.facts.targets import (
+    CtcLabels,
+    MirroredTargets,
+    NoisePrediction,
+    ShiftedTargets,
+    TrainedTarget,
 )
 from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
 

@@ -57,32 +57,15 @@ from mothtrap.core.facts.layers import (
     UnitInputs,
     UnmaskedPadding,
 )
-from mothtrap.core.facts.losses import (
+from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
-    CtcLabels,
     DetachedTerm,
-    DistancesAsScores,
-    FailedLoss,
-    LossCall,
-    LossSeries,
-    MarginLoss,
-    MirroredTargets,
-    MixedAxes,
-    NoisePrediction,
-    OneSidedPairs,
     OverlapAdded,
     OverlapOfScores,
-    OwnRowCompetes,
-    PolicyEntropy,
-    PolicyLoss,
     ShareAdded,
-    ShiftedTargets,
-    SimilarityLoss,
-    TokenShares,
-    TrainedTarget,
-    UnreadEnds,
 )
+from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, MixedAxes, TokenShares
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     AliasedCopy,
@@ -107,7 +90,15 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
     UpdateDirection,
 )
+from mothtrap.core.facts.pairs import (
+    DistancesAsScores,
+    MarginLoss,
+    OneSidedPairs,
+    OwnRowCompetes,
+    SimilarityLoss,
+)
 from mothtrap.core.facts.phases import PhasesTimed
+from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss, UnreadEnds
 from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import (
     BatchRows,
@@ -121,6 +112,13 @@ from mothtrap.core.facts.replicas import (
     WrapperBypassed,
 )
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
+from mothtrap.core.facts.targets import (
+    CtcLabels,
+    MirroredTargets,
+    NoisePrediction,
+    ShiftedTargets,
+    TrainedTarget,
+)
 from mothtrap.core.facts.workers import (
     OptimizersNotRestored,
     RestoredNothing,

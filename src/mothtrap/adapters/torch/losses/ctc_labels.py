@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.core.facts.losses import CtcLabels
+from mothtrap.core.facts.targets import CtcLabels
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.entering_data import entering_data
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.loss_targets import latest_forward
-from mothtrap.core.facts.losses import NoisePrediction
+from mothtrap.core.facts.targets import NoisePrediction
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.source.names import NOTHING
 from mothtrap.adapters.torch.source.summands import Summand, summands
-from mothtrap.core.facts.losses import DetachedTerm
+from mothtrap.core.facts.loss_terms import DetachedTerm
 from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.overlaps import sign_of_weights
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.core.facts.losses import DistancesAsScores
+from mothtrap.core.facts.pairs import DistancesAsScores
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

@@ -18,7 +18,7 @@ from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.losses.margins import MarginObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.core.facts.losses import MarginLoss
+from mothtrap.core.facts.pairs import MarginLoss
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

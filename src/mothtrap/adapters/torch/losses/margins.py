@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.evaluations import EqualViews
-from mothtrap.core.facts.losses import MarginLoss, TargetSample
+from mothtrap.core.facts.losses import TargetSample
+from mothtrap.core.facts.pairs import MarginLoss
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.describe.paired_losses import pairs
 from mothtrap.tracing.jobs.identity import ByIdentity

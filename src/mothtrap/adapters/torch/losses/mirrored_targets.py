@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.shifted_targets import Shifts, shifts_of
-from mothtrap.core.facts.losses import MirroredTargets, ShiftedTargets
+from mothtrap.core.facts.targets import MirroredTargets, ShiftedTargets
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

@@ -24,7 +24,8 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.entering_data import entering_data
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.core.facts.losses import AgreeingLosses, PolicyLoss
+from mothtrap.core.facts.loss_terms import AgreeingLosses
+from mothtrap.core.facts.policies import PolicyLoss
 from mothtrap.tracing.source import mentions
 from mothtrap.tracing.source.environments import maximizes_rewards, running_files
 

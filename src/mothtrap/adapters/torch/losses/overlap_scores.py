@@ -9,7 +9,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_shape
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.overlaps import is_overlap, signs_of, summed_product
-from mothtrap.core.facts.losses import OverlapOfScores
+from mothtrap.core.facts.loss_terms import OverlapOfScores
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

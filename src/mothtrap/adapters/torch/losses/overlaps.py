@@ -13,7 +13,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.core.facts.losses import OverlapAdded
+from mothtrap.core.facts.loss_terms import OverlapAdded
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.core.facts.losses import OwnRowCompetes
+from mothtrap.core.facts.pairs import OwnRowCompetes
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

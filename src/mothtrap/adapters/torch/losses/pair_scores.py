@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
-from mothtrap.core.facts.losses import OneSidedPairs
+from mothtrap.core.facts.pairs import OneSidedPairs
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.losses.trained_targets import (
     MAX_SIGNS,
     is_log_prob,
 )
-from mothtrap.core.facts.losses import PolicyEntropy, PolicyLoss
+from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss
 from mothtrap.tracing.source import mentions
 from mothtrap.tracing.source.environments import maximizes_rewards, running_files
 

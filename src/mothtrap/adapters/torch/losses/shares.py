@@ -9,7 +9,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.overlaps import signs_of
-from mothtrap.core.facts.losses import ShareAdded
+from mothtrap.core.facts.loss_terms import ShareAdded
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job

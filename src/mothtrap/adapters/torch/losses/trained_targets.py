@@ -13,7 +13,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.core.facts.losses import TrainedTarget
+from mothtrap.core.facts.targets import TrainedTarget
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
