@@ -94,6 +94,7 @@ PLANTED = (
     near("teacher_in_training_mode", "STR727", 150, severity="warning"),
     exactly("policy_without_returns", "LOS418", 0, severity="info"),
     exactly("policy_minimizes_rewards", "LOS420", 0, severity="warning"),
+    exactly("entropy_minimized", "LOS433", 0, severity="warning"),
     Planted("policy_entropy_gone", "LOS419", 9, 90, severity="info"),
     near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),

@@ -52,8 +52,17 @@ class OverlapObserver(LineObserver[_Line]):
             )
 
 
-def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | None]:
-    """Yield, for each wanted node near a root, whether it is subtracted; None if unknown."""
+def signs_of(
+    root: Node, is_wanted: Callable[[Node], bool], operands: int | None = None
+) -> Iterator[bool | None]:
+    """Yield, for each wanted node near a root, whether it is subtracted; None if unknown.
+
+    Args:
+        root: last operation of the loss.
+        is_wanted: whether a node is one of those.
+        operands: maximum number of operands of each operation that are searched, such as the first
+            terms of an episode; None = all.
+    """
     waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
     seen, saved = {root}, SavedValues()
     while waiting and len(seen) <= graph.MAX_HEAD_NODES:
@@ -63,7 +72,7 @@ def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | N
             continue
         if node is not root and not graph.is_arithmetic(node):
             continue
-        name, children = operation(node), node.next_functions
+        name, children = operation(node), node.next_functions[:operands]
         for place, (child, _) in enumerate(children):
             if child is None or child in seen:
                 continue
@@ -75,10 +84,12 @@ def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | N
 
 
 def sign_of_weights(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
-    """Return the sign of a value multiplied by weights; None if their signs differ."""
+    """Return the sign of a value multiplied by weights; None if their signs differ, or all are 0."""
     if negated is None or len(factors) != 1:
         return None
     [weights] = factors.values()
+    if not bool(weights.any()):
+        return None
     if bool((weights >= 0).all()):
         return negated
     return not negated if bool((weights <= 0).all()) else None

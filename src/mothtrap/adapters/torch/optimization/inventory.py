@@ -160,7 +160,8 @@ class InventoryObserver:
         for module in whole.modules():
             own = [p for p in module._parameters.values() if p is not None]
             elements += sum(p.numel() for p in own)
-            still = sum(p.numel() for p in own if not p.requires_grad)
+            # a parameter with a gradient is frozen only now, as the opponent of a GAN
+            still = sum(p.numel() for p in own if not p.requires_grad and p.grad is None)
             frozen += still
             fresh = looks_untouched([module]) if still else None
             judged += still if fresh is not None else 0
