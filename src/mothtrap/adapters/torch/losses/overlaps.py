@@ -84,7 +84,7 @@ def signs_of(
 
 
 def sign_of_weights(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
-    """Return the sign of a value multiplied by weights; None if their signs differ, or all are 0."""
+    """Return the sign of a weighted value; None if the signs of weights differ, or all are 0."""
     if negated is None or len(factors) != 1:
         return None
     [weights] = factors.values()

@@ -160,12 +160,12 @@ class InventoryObserver:
         for module in whole.modules():
             own = [p for p in module._parameters.values() if p is not None]
             elements += sum(p.numel() for p in own)
-            # a parameter with a gradient is frozen only now, as the opponent of a GAN
-            still = sum(p.numel() for p in own if not p.requires_grad and p.grad is None)
+            still = sum(p.numel() for p in own if not p.requires_grad)
             frozen += still
             fresh = looks_untouched([module]) if still else None
             judged += still if fresh is not None else 0
-            if fresh:
+            # parameters with a gradient are frozen only now, like the opponent in a GAN
+            if fresh and all(p.grad is None for p in own):
                 untouched += still
                 idle.append((still, module))
         if not frozen:
