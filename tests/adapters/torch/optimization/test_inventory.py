@@ -145,11 +145,12 @@ def test_a_model_is_looked_through_when_it_has_its_own_parameters(frozen: bool) 
 def test_a_model_that_is_frozen_while_its_opponent_trains_is_not_untouched() -> None:
     mine, other = nn.Linear(3, 3), nn.Linear(3, 1)
     with watched() as seen:
-        optimizers = [sgd(model) for model in (mine, other)]
+        optimizers = [sgd(mine), torch.optim.SGD(other.parameters(), lr=0.0)]
         for step in range(6):
-            other.requires_grad_(step % 2 == 0)
+            other.requires_grad_(step % 2 == 1)
             other(mine(torch.randn(4, 3))).sum().backward()
-            optimizers[0].step()
+            for optimizer in optimizers:
+                optimizer.step()
     assert [told.untouched for told in seen.observed(FrozenParameters)] == [0]
 
 
