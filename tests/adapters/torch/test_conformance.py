@@ -67,6 +67,7 @@ class TestTorch(AdapterTests):
         "CopyLag": "tests/adapters/torch/forward/test_evaluated_copies.py",
         "MirroredTargets": "tests/adapters/torch/losses/test_mirrored_targets.py",
         "OwnRowCompetes": "tests/adapters/torch/losses/test_own_row_competes.py",
+        "GradientPenalty": "tests/adapters/torch/losses/test_gradient_penalties.py",
         "ShareAdded": "tests/adapters/torch/losses/test_shares.py",
         "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",

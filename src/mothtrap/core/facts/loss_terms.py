@@ -92,3 +92,17 @@ class ShareAdded(Fact, frozen=True, kw_only=True, tag=True):
     looks: int
     added: int
     location: str | None = None
+
+
+class GradientPenalty(Fact, frozen=True, kw_only=True, tag=True):
+    """A gradient penalty, as in WGAN-GP, takes a norm for each pixel instead of for each sample.
+
+    It did so in `found` of `looks` inspected backward passes of a line. `gradient` is the shape of
+    the gradient, and `norms` the shape of its norms. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    gradient: tuple[int, ...]
+    norms: tuple[int, ...]
+    location: str | None = None

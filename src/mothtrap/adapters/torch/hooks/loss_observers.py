@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.distance_scores import DistanceScoreObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
+from mothtrap.adapters.torch.losses.gradient_penalties import GradientPenaltyObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
@@ -36,6 +37,7 @@ from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
     DetachedTerm,
+    GradientPenalty,
     OverlapAdded,
     OverlapOfScores,
     ShareAdded,
@@ -98,6 +100,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)
     observers.add("loss terms", lambda: ZeroSlopeObserver(job), ZeroSlope)
     observers.add("loss terms", lambda: RemadeParameterObserver(job, owned), UnownedParameter)
+    observers.add("loss terms", lambda: GradientPenaltyObserver(job), GradientPenalty)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)

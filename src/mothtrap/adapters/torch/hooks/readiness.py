@@ -49,6 +49,7 @@ from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
     DetachedTerm,
+    GradientPenalty,
     OverlapAdded,
     OverlapOfScores,
     ShareAdded,
@@ -123,7 +124,7 @@ OF_BACKWARDS: Final = frozenset(
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
-        *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
+        *(CtcLabels, DistancesAsScores, GradientPenalty, OverlapOfScores, PaddingWeights),
         *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )
