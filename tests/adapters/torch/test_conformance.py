@@ -59,6 +59,7 @@ class TestTorch(AdapterTests):
         "CtcLabels": "tests/adapters/torch/losses/test_ctc_labels.py",
         "DistancesAsScores": "tests/adapters/torch/losses/test_distance_scores.py",
         "OverlapOfScores": "tests/adapters/torch/losses/test_overlap_scores.py",
+        "OverlapBroadcast": "tests/adapters/torch/losses/test_overlaps.py",
         "OverlapAdded": "tests/adapters/torch/losses/test_overlaps.py",
         "EvaluatedCopy": "tests/adapters/torch/forward/test_evaluated_copies.py",
         "LossRowsShared": "tests/adapters/torch/losses/test_loss_rows.py",

@@ -51,6 +51,21 @@ class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OverlapBroadcast(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss computes the overlap of predictions with a target that has more values.
+
+    Their product has more values than the prediction, which was broadcast, in `found` of `looks`
+    inspected backward passes of a line. The shapes are those of the latest of them. `location` is
+    the line of the loss.
+    """
+
+    looks: int
+    found: int
+    prediction_shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    location: str | None = None
+
+
 class OverlapOfScores(Fact, frozen=True, kw_only=True, tag=True):
     """A loss computes the overlap of a target with the raw outputs of a layer.
 

@@ -39,6 +39,7 @@ from mothtrap.core.facts.loss_terms import (
     DetachedTerm,
     GradientPenalty,
     OverlapAdded,
+    OverlapBroadcast,
     OverlapOfScores,
     ShareAdded,
 )
@@ -94,7 +95,7 @@ def add_loss_observers(
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
-    observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded, OverlapBroadcast)
     observers.add("loss terms", lambda: OverlapScoreObserver(job), OverlapOfScores)
     observers.add("loss terms", lambda: DistanceScoreObserver(job), DistancesAsScores)
     observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)

@@ -51,6 +51,7 @@ from mothtrap.core.facts.loss_terms import (
     DetachedTerm,
     GradientPenalty,
     OverlapAdded,
+    OverlapBroadcast,
     OverlapOfScores,
     ShareAdded,
 )
@@ -124,7 +125,8 @@ OF_BACKWARDS: Final = frozenset(
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
-        *(CtcLabels, DistancesAsScores, GradientPenalty, OverlapOfScores, PaddingWeights),
+        *(CtcLabels, DistancesAsScores, GradientPenalty, OverlapBroadcast),
+        *(OverlapOfScores, PaddingWeights),
         *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )

@@ -63,6 +63,7 @@ from mothtrap.core.facts.loss_terms import (
     DetachedTerm,
     GradientPenalty,
     OverlapAdded,
+    OverlapBroadcast,
     OverlapOfScores,
     ShareAdded,
 )
@@ -181,6 +182,7 @@ IN_FULL_STEPS: Final = (
         ShareAdded,
         CtcLabels,
         DistancesAsScores,
+        OverlapBroadcast,
         OverlapOfScores,
         PaddingWeights,
         BorderClasses,
