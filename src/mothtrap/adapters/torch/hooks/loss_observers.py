@@ -28,6 +28,7 @@ from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObser
 from mothtrap.adapters.torch.losses.remade_parameters import RemadeParameterObserver
 from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
+from mothtrap.adapters.torch.losses.soft_targets import SoftTargetObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.adapters.torch.losses.zero_slopes import ZeroSlopeObserver
 from mothtrap.core.facts.data import BorderClasses, TargetOrder
@@ -59,6 +60,7 @@ from mothtrap.core.facts.targets import (
     MirroredTargets,
     NoisePrediction,
     ShiftedTargets,
+    SoftTargets,
     TrainedTarget,
 )
 
@@ -103,6 +105,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: RemadeParameterObserver(job, owned), UnownedParameter)
     observers.add("loss terms", lambda: GradientPenaltyObserver(job), GradientPenalty)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
+    observers.add("loss terms", lambda: SoftTargetObserver(job), SoftTargets)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
     observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)

@@ -92,6 +92,7 @@ from mothtrap.core.facts.targets import (
     MirroredTargets,
     NoisePrediction,
     ShiftedTargets,
+    SoftTargets,
     TrainedTarget,
 )
 from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
@@ -126,7 +127,7 @@ OF_BACKWARDS: Final = frozenset(
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
         *(CtcLabels, DistancesAsScores, GradientPenalty, OverlapBroadcast),
-        *(OverlapOfScores, PaddingWeights),
+        *(OverlapOfScores, PaddingWeights, SoftTargets),
         *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )

@@ -119,6 +119,7 @@ from mothtrap.core.facts.targets import (
     MirroredTargets,
     NoisePrediction,
     ShiftedTargets,
+    SoftTargets,
     TrainedTarget,
 )
 from mothtrap.core.facts.workers import (
@@ -184,6 +185,7 @@ IN_FULL_STEPS: Final = (
         DistancesAsScores,
         OverlapBroadcast,
         OverlapOfScores,
+        SoftTargets,
         PaddingWeights,
         BorderClasses,
         RowTaken,
