@@ -54,8 +54,8 @@ class LossDiverging(Rule):
         consecutive steps, or at the last finite loss before NaN. Error when it stays above
         `lasting_ratio` times its initial level for `lasting_steps` steps without recovering.
         Error when it gives back `lost_share` of its earlier improvement and does not recover;
-        warning at half of the improvement, or at `fallen_back` of it if the loss is `multiple` times
-        its earlier level. Competing losses (GAN) get at most a warning.
+        warning at half of the improvement, or at `fallen_back` of it if the loss is `multiple`
+        times its earlier level. Competing losses (GAN) get at most a warning.
 
     Stays quiet:
         For spikes that recover, learning-rate restarts, noise, and a loss near 0 that doubles.
