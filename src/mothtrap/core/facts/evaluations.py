@@ -121,13 +121,15 @@ class CopyLag(Fact, frozen=True, kw_only=True, tag=True):
 
     The copy ran without a graph first `steps` steps before `step`. Since then, some of its weights
     moved `moved` times as far as those of the trained model are now away from where the copy was.
-    `looks` is the number of inspections. `location` is the line of the call.
+    `looks` is the number of inspections, and `ran` the number of steps in which the copy ran; None
+    in older runs. `location` is the line of the call.
     """
 
     module: str
     moved: float
     steps: int
     looks: int
+    ran: int | None = None
     location: str | None = None
 
 

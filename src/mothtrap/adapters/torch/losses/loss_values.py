@@ -153,9 +153,11 @@ def finite_range(values: torch.Tensor) -> tuple[float | None, float | None]:
 
 
 def is_weighted(term: LossTerm) -> bool:
-    """Return whether a class loss has class weights."""
+    """Return whether a class loss weights its classes differently, as far as is known."""
     names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
-    return any(_saved(term, name) is not None for name in names)
+    if all(_saved(term, name) is None for name in names):
+        return False
+    return len(set(class_weights(term))) != 1
 
 
 def class_weights(term: LossTerm) -> tuple[float, ...]:
