@@ -38,6 +38,19 @@ def test_fires_when_most_steps_are_cut_by_far() -> None:
     assert "clipping to 0.1" in finding.message
 
 
+@pytest.mark.parametrize(("scale", "first"), [(65536.0, "Unscale before"), (1e8, "Raise the")])
+def test_gradients_as_large_as_the_loss_scale_are_still_scaled(scale: float, first: str) -> None:
+    shown = [
+        series("gradient_norm", np.full(N, 9e4), of=""),
+        series("clip_limit", np.ones(N), of=""),
+        series("lr", np.full(N, 0.1), of="SGD"),
+        series("loss_scale", np.full(N, scale), of=""),
+    ]
+    [finding] = ClippingEveryStep().check(window(*shown))
+    assert finding.fixes[0].startswith(first)
+    assert ("near the loss scale of 65,536" in finding.message) is (scale < 1e6)
+
+
 def test_dates_where_it_began() -> None:
     [finding] = check(np.where(np.arange(N) < 20, 1.0, 40.0))
     assert finding.step == 20

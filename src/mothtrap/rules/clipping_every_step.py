@@ -22,6 +22,12 @@ ADAPTIVE = ("adam", "rmsprop", "adagrad", "adadelta", "adafactor", "lion", "lamb
 """Parts of the names of optimizers that divide each step by the size of the gradient."""
 LATE = "after the step it has no effect"
 """Words that only the fix for late clipping has."""
+UNSCALE = "Unscale before clipping"
+"""Beginning of the fix for gradients that are still scaled."""
+SCALED = 1024.0, 0.01
+"""Minimum loss scale, and minimum norm as a share of it, of gradients that are probably still
+scaled. Chosen by hand.
+"""
 
 
 @frozen
@@ -77,7 +83,7 @@ class ClippingEveryStep(Rule):
     code = "GRD106"
     needs = (
         Need(scalars=("gradient_norm", "clip_limit")),
-        Need(scalars=("loss", "lr"), optional=True),
+        Need(scalars=("loss", "lr", "loss_scale"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
     )
     proof = Proof(
@@ -119,6 +125,10 @@ class ClippingEveryStep(Rule):
         limit = norm / ratio
         adaptive = all(_is_adaptive(rate.of) for rate in window.scalars("lr"))
         adaptive = adaptive and limit > self.tiny_limit
+        scale = _loss_scale(window, norm)
+        fixes = tuple(fix for fix in self.fixes(window) if LATE not in fix)
+        if scale is not None:
+            fixes = (*(fix for fix in fixes if UNSCALE in fix), *fixes)
         return [
             self.finding(
                 window,
@@ -130,6 +140,7 @@ class ClippingEveryStep(Rule):
                     f"clipping to {limit:.3g} shrinks the gradient by more than "
                     f"{self.cut_ratio:g}x in {100 * recent_S.mean():.0f} % of the steps; the "
                     f"median norm is {norm:.3g}, {ratio:.3g}x the clipping threshold"
+                    + (f": near the loss scale of {scale:,.0f}" if scale is not None else "")
                 ),
                 evidence={
                     "value": ratio,
@@ -138,7 +149,7 @@ class ClippingEveryStep(Rule):
                     "norm": norm,
                     "share": float(recent_S.mean()),
                 },
-                fixes=tuple(fix for fix in self.fixes(window) if LATE not in fix),
+                fixes=tuple(dict.fromkeys(fixes)),
                 location=next((s.location for s in window.scalars("loss") if s.location), None),
             )
         ]
@@ -187,6 +198,15 @@ class ClippingEveryStep(Rule):
         stretch = last_stretch(blocks.mean(axis=1) >= self.cut_share)
         first = stretch[0] if stretch else count - 1
         return 0 if first == 0 else len(ratio_S) - (count - first) * BLOCK_STEPS
+
+
+def _loss_scale(window: Window, norm: float) -> float | None:
+    """Return the loss scale if gradients with a norm are probably still multiplied by it."""
+    every = [series.values_S for series in window.scalars("loss_scale") if len(series)]
+    if not every:
+        return None
+    scale, (least, share) = float(np.median(every[0])), SCALED
+    return scale if scale >= least and norm >= share * scale else None
 
 
 def _is_adaptive(optimizer: str) -> bool:
