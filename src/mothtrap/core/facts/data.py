@@ -27,6 +27,20 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class StatesKept(Fact, frozen=True, kw_only=True, tag=True):
+    """Recurrent layers keep their state from batch to batch while a model is trained.
+
+    A row of a batch continues the row at the same place in the batch before. `layers` are their
+    names. `shuffled`: the rows are drawn in a new order in each pass, in `batches` batches.
+    `location` is the line that trains the model.
+    """
+
+    layers: tuple[str, ...]
+    shuffled: bool
+    batches: int
+    location: str | None = None
+
+
 class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     """Batches that a loader has returned in one pass so far.
 
