@@ -64,6 +64,7 @@ PLANTED = (
     exactly("padding_labeled", "DAT536", 0, severity="warning"),
     exactly("padding_attended", "STR732", 0, severity="warning"),
     exactly("wrong_groups", "TRE920", 0, severity="warning"),
+    exactly("unknown_parameter", "TRE921", 0, severity="warning"),
     exactly("batch_as_sequence", "STR723", 0, layer="rnn", severity="warning"),
     exactly("sigmoid_before_bce_with_logits", "STR702", 0),
     exactly("softmax_before_cross_entropy", "STR701", 0),
