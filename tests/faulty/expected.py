@@ -65,6 +65,7 @@ PLANTED = (
     exactly("padding_attended", "STR732", 0, severity="warning"),
     exactly("wrong_groups", "TRE920", 0, severity="warning"),
     exactly("unknown_parameter", "TRE921", 0, severity="warning"),
+    exactly("visible_tokens_labeled", "DAT543", 0, severity="warning"),
     exactly("batch_as_sequence", "STR723", 0, layer="rnn", severity="warning"),
     exactly("sigmoid_before_bce_with_logits", "STR702", 0),
     exactly("softmax_before_cross_entropy", "STR701", 0),
