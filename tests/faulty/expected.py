@@ -76,6 +76,7 @@ PLANTED = (
     exactly("step_without_backward", "OPT608", 1),
     exactly("learning_rate_zero", "OPT601", 10),
     exactly("schedule_at_wrong_pace", "OPT614", 0, severity="warning"),
+    exactly("schedule_of_batches", "OPT627", 0, severity="warning"),
     exactly("detached_term", "LOS415", 0, severity="warning"),
     exactly("similarity_alone", "LOS424", 0, severity="warning"),
     exactly("trained_target", "LOS416", 0, severity="warning"),

@@ -215,3 +215,21 @@ def test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps(
     assert all((one.schedule, one.argument) == ("Cosine", "max_iters") for one in found)
     made = test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps.__code__.co_firstlineno
     assert all(int((one.location or ":0").rpartition(":")[2]) > made for one in found)
+
+
+@pytest.mark.parametrize("planned", [40, 23])
+def test_a_function_may_plan_for_the_number_of_batches(planned: int) -> None:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.LambdaLR(optimizer, _of_closure(planned))
+        for _ in range(10):
+            for _ in range(4):
+                model(torch.randn(8, 6)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+        found = told(seen)
+    assert [(one.planned, one.calls, one.steps, one.batches) for one in found] == (
+        [(40, 10, 10, 40)] if planned == 40 else []
+    )
