@@ -100,7 +100,7 @@ def test_every_rule_has_a_faulty_program() -> None:
     # Reads the source, which a program shares with its twin; see tests/adapters/torch/losses.
     alone -= {"episode_ends_ignored"}
     # Of trainers and scikit-learn; see tests/adapters/accelerate, lightning, transformers, sklearn.
-    alone -= {"accumulation_without_effect"}
+    alone -= {"accumulation_without_effect", "labels_overwritten"}
     alone -= {"loss_not_returned", "optimizer_never_steps", "training_cut_short"}
     alone -= {"interpolated_rows", "preprocessing_refitted"}
     # These need two attempts; see test_saved_weights.py.

@@ -227,7 +227,8 @@ class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
     """Indices that training and evaluation loaders draw from one dataset.
 
     `data` is the class of that dataset, `size` its length. `trained` and `evaluated` are packed
-    (`core.packed`), distinct and sorted.
+    (`core.packed`), distinct and sorted. `replicas` is the number of ranks among which the sampler
+    of the training loader divides them, 1 without a `DistributedSampler`.
     """
 
     data: str
@@ -235,6 +236,7 @@ class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
     trained: str
     evaluated: str
     eval_loader: str
+    replicas: int = 1
     location: str | None = None
 
 
