@@ -1,7 +1,7 @@
 """Distillation with stored outputs of a teacher, which were computed in another order."""
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 from data import arguments
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
