@@ -157,6 +157,7 @@ PLANTED = (
     Planted("mirrored_targets", "DAT537", 0, 400, severity="warning"),
     Planted("shifted_targets", "DAT539", 0, 400, severity="warning"),
     near("labels_renumbered", "DAT532", 20, severity="warning"),
+    Planted("class_lost_in_evaluation", "DAT544", 20, 160, severity="warning"),
     exactly("samples_without_weight", "DAT534", 0),
     near("eval_targets_differ", "DAT535", 20, severity="warning"),
     near("evaluation_resampled", "DAT526", 18, severity="warning"),
