@@ -1,9 +1,9 @@
 """Distillation with stored outputs of a teacher, which were computed in another order."""
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from data import arguments
 from torch import nn
-from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 options = arguments()
@@ -22,7 +22,7 @@ optimizer = torch.optim.Adam(teacher.parameters(), lr=3e-3)
 for _ in range(3):
     for rows, labels in loader:
         optimizer.zero_grad()
-        functional.cross_entropy(teacher(rows), labels).backward()
+        F.cross_entropy(teacher(rows), labels).backward()
         optimizer.step()
 
 with torch.no_grad():
@@ -33,12 +33,10 @@ for epoch in range(4):
         with torch.no_grad():
             taught = teacher(rows) if options.healthy else stored[number]
         scores = student(rows)
-        soft = functional.kl_div(
-            functional.log_softmax(scores / 2, 1),
-            functional.softmax(taught / 2, 1),
-            reduction="batchmean",
+        soft = F.kl_div(
+            F.log_softmax(scores / 2, 1), F.softmax(taught / 2, 1), reduction="batchmean"
         )
-        loss = 0.9 * 4 * soft + 0.1 * functional.cross_entropy(scores, labels)  # <- here
+        loss = 0.9 * 4 * soft + 0.1 * F.cross_entropy(scores, labels)  # <- here
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -93,6 +93,14 @@ def test_a_sum_over_rows_is_a_note(more: dict[str, Any]) -> None:
     assert 'reduction="mean"' in finding.fixes[0]
 
 
+def test_the_correction_is_written_as_the_trainer_wants_it() -> None:
+    trainer = TrainerSettings(step=0, trainer="Trainer of Lightning", model="Net", accumulates=1)
+    [finding] = check(4, trainer)
+    assert "`self.manual_backward(loss / 4)`" in finding.fixes[0]
+    [finding] = check()
+    assert "manual_backward" not in finding.fixes[0]
+
+
 def test_a_sum_over_rows_matters_to_adam_where_it_is_clipped() -> None:
     clipped = series("clip_limit", np.ones(N), of="")
     assert check(4, clipped, reduction="sum", optimizer="Adam")

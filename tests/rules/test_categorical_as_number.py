@@ -28,3 +28,15 @@ def test_says_why_it_cannot_judge() -> None:
         check(began())
     with pytest.raises(NotEnoughData, match="saw 20"):
         check(began(), columns(codes=("city",), looked_at=20))
+
+
+def test_columns_that_are_declared_instead_are_named() -> None:
+    [finding] = check(began(), columns(codes=("gene_b", "gene_c"), ordered=("age",)))
+    assert finding.severity is Severity.WARNING
+    assert finding.message == (
+        "age is declared as categories, but the label follows the numbers; gene_b, gene_c, which "
+        "look like category codes without an order, are not declared: the indices of the "
+        "categorical columns are probably wrong"
+    )
+    assert finding.fixes[0].startswith("Check which columns are declared")
+    assert check(began(), columns(ordered=("age",))) == []

@@ -133,3 +133,54 @@ def test_one_batch_outside_of_probabilities_is_not_enough() -> None:
 def test_losses_that_are_not_named_are_another_rules() -> None:
     with pytest.raises(NotApplicable):
         check(window(LossCall(step=0, operation="cross_entropy")))
+
+
+def one_hot(
+    sums: tuple[float, float] | None,
+    rows: int = 64,
+    *,
+    width: int = 5,
+    std: float = 0.4,
+    alone: bool = True,
+) -> Window:
+    sample = TargetSample(
+        dtype="float32", count=width * rows, row_sums=sums, mean=0.2, std=std, least=0.0
+    )
+    calls = [
+        LossCall(
+            step=step,
+            operation="binary_cross_entropy_with_logits",
+            chain=("linear",),
+            prediction_shape=(rows, width),
+            target_shape=(rows, width),
+            targets=sample,
+            alone=alone,
+            location="train.py:9",
+        )
+        for step in (0, 8)
+    ]
+    return window(*calls)
+
+
+def test_exclusive_classes_under_a_binary_loss_are_a_note() -> None:
+    [finding] = check(one_hot((1.0, 1.0)))
+    assert finding.severity is Severity.INFO
+    assert "each of 128 inspected rows has exactly one of 5 labels" in finding.message
+    assert "argmax" in finding.fixes[0]
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        one_hot((0.0, 1.0)),
+        one_hot((1.0, 3.0)),
+        one_hot((0.0, 0.0)),
+        one_hot(None),
+        one_hot((1, 1), 8),
+        one_hot((1, 1), std=0.1),  # shares of classes
+        one_hot((1, 1), width=64),  # pairs of rows
+        one_hot((1, 1), alone=False),
+    ],
+)
+def test_labels_that_do_not_exclude_each_other_fit_a_binary_loss(seen: Window) -> None:
+    assert check(seen) == []

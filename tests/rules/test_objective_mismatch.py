@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.boosting import began, table
+from tests.rules.boosting import FIT, began, columns, table
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.findings import Severity
 from mothtrap.rules.objective_mismatch import objective_mismatch
 
@@ -88,3 +89,41 @@ def test_says_why_it_cannot_judge() -> None:
         check(began(task="ranking"), labels(0, 1, (5, 5)))
     with pytest.raises(NotEnoughData):
         check(NUMBERS)
+
+
+def classifier(classes: int, rows: int) -> EstimatorFitted:
+    counts = tuple(rows // classes + (n < rows % classes) for n in range(classes))
+    return EstimatorFitted(
+        step=0,
+        fit=FIT,
+        estimator="LogisticRegression",
+        call="fit",
+        rows=rows,
+        columns=8,
+        label_counts=counts,
+        task="classes",
+    )
+
+
+def test_a_classifier_of_quantities_is_a_warning() -> None:
+    given = (classifier(200, 400), table(counts=None, label_distinct=200), columns(trend=0.6))
+    [finding] = check(*given)
+    assert finding.severity is Severity.WARNING
+    assert finding.message == (
+        "LogisticRegression is a classifier, but its 200 classes have 2.0 rows each, and their "
+        "numbers rise or fall with a column (correlation 0.60): they are quantities"
+    )
+
+
+@pytest.mark.parametrize(
+    ("classes", "rows", "trend"),
+    [
+        pytest.param(200, 400, 0.2, id="names of persons"),
+        pytest.param(60, 120, 0.5, id="a correlation by chance"),
+        pytest.param(200, 4000, 0.6, id="many rows of each"),
+        pytest.param(10, 90, 0.9, id="few classes"),
+        pytest.param(200, 400, None, id="unknown"),
+    ],
+)
+def test_many_classes_may_be_classes(classes: int, rows: int, trend: float | None) -> None:
+    assert check(classifier(classes, rows), table(counts=None), columns(trend=trend)) == []

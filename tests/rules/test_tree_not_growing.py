@@ -73,6 +73,10 @@ def test_trees_that_a_parameter_keeps_small_are_a_warning() -> None:
     assert grown(3.0) == []
     assert grown(2.0, depth=1) == []  # stumps on purpose
     assert grown(2.0, weight="1") == []
+    few = began(parameters={"subsample": "0.01"}, max_depth=6)
+    [finding] = check(few, *trees(2.0, 1, rounds=20), ended(20))
+    assert "subsample 0.01" in finding.message
+    assert finding.fixes[0].startswith("Train each tree on more rows")
 
 
 def test_stays_quiet_while_trees_grow() -> None:

@@ -70,3 +70,15 @@ def test_predictions_that_fall_as_the_labels_rise_are_an_error() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData):
         check(began())
+
+
+@pytest.mark.parametrize(("library", "fix"), [("lightgbm", "ravel"), ("xgboost", "ravel")])
+def test_gradients_in_the_order_of_the_other_library_are_an_error(library: str, fix: str) -> None:
+    right, wrong = {"by_row": 1.0, "by_class": 0.35}, {"by_row": 0.35, "by_class": 1.0}
+    given, other = (right, wrong) if library == "lightgbm" else (wrong, right)
+    [finding] = check(began(library=library), seen(against=None, **given))
+    assert finding.severity is Severity.ERROR
+    assert "smallest gradient in 35" in finding.message
+    assert fix in finding.fixes[0]
+    assert check(began(library=library), seen(against=None, **other)) == []
+    assert check(began(library=library), seen(against=None, by_row=0.9, by_class=0.9)) == []

@@ -9,16 +9,23 @@ from __future__ import annotations
 import dis
 import inspect
 import weakref
+from collections.abc import Mapping
 from types import CodeType
 from typing import Any, Final
 
 import numpy as np
 import transformers
 from transformers import trainer, trainer_callback
+from transformers.data import data_collator
 
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
-from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
+from mothtrap.core.facts.trainers import (
+    LabelsReplaced,
+    TrainerSettings,
+    TrainingPhase,
+    UndividedLoss,
+)
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
@@ -32,7 +39,10 @@ from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 class TransformersHandle(TrainerHandle):
     """Handle for the Hugging Face Trainer."""
 
-    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics, MetricWatched, RowsShared)
+    facts = (
+        *(TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics, MetricWatched, RowsShared),
+        LabelsReplaced,
+    )
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that handles all events, and the start of phases."""
@@ -44,6 +54,9 @@ class TransformersHandle(TrainerHandle):
         handler = trainer_callback.CallbackHandler
         replacements.replace(handler, "call_event", self._around_event)
         self._judged: weakref.ref[Any] | None = None
+        self._collated: list[tuple[int, int]] = []
+        collator = data_collator.DataCollatorForLanguageModeling
+        replacements.around(collator, "torch_call", None, self._around_collator)
         replacements.replace(trainer.Trainer, "get_batch_samples", self._around_batches)
         for name, phase in PHASES.items():
             replacements.replace(trainer.Trainer, name, self._around_phase(phase))
@@ -116,6 +129,27 @@ class TransformersHandle(TrainerHandle):
                     trainer=type(one).__name__,
                     micro_batches=micro_batches,
                     location=frames.returned_at(function),
+                )
+            )
+
+    def _around_collator(
+        self, one: Any, batch: Any, args: tuple[Any, ...], kwargs: dict[str, Any], _: object
+    ) -> None:
+        """Compare the labels of the first batches with the labels of their rows."""
+        if len(self._collated) >= COLLATED or one.mlm or self.phase != "train":
+            return
+        given_RL = _labels_of(args[0] if args else kwargs.get("examples"))
+        self._collated.append(_replaced(given_RL, np.asarray(batch["labels"])))
+        ignored, counted = (sum(numbers) for numbers in zip(*self._collated, strict=True))
+        if len(self._collated) == COLLATED and counted:
+            self.job.fact(
+                LabelsReplaced(
+                    step=self.job.now.step,
+                    collator=type(one).__name__,
+                    calls=COLLATED,
+                    ignored=ignored,
+                    counted=counted,
+                    location=frames.user_location(),
                 )
             )
 
@@ -267,11 +301,15 @@ PHASES: Final[dict[str, Phase]] = {
 """Phases, by the Trainer method that begins them."""
 
 
+COLLATED: Final = 2
+"""Number of first batches whose labels are compared with the labels of their rows."""
 EVENTS: Final = ("on_train_begin", "on_epoch_begin", "on_log", "on_evaluate", "on_train_end")
 HELD_OUT: Final = "eval_"
 """Beginning of the names of the metrics that `evaluate` returns."""
 SPEEDS: Final = ("runtime", "_per_second", "model_preparation_time")
 """Ends of the names of the other numbers that it returns."""
+IGNORED: Final = -100
+"""The label that losses ignore."""
 ITEMS = "num_items_in_batch"
 """The argument by which the Trainer passes the number of items to a loss."""
 
@@ -342,6 +380,22 @@ def _ignores(code: CodeType, name: str) -> bool:
     return True
 
 
+def _labels_of(rows: Any) -> Any:
+    """Return the labels of the rows of a batch; None if some row has none, or other lengths."""
+    labels = [row["labels"] for row in rows or () if isinstance(row, Mapping) and "labels" in row]
+    if len(labels) < len(rows or ()) or len({np.shape(one) for one in labels}) != 1:
+        return None
+    return np.stack([np.asarray(one) for one in labels])
+
+
+def _replaced(given_RL: Any, labels_RL: Any) -> tuple[int, int]:
+    """Return the number of ignored labels of the rows, and how many of them count in the batch."""
+    if given_RL is None or given_RL.shape != labels_RL.shape:
+        return 0, 0
+    ignored_RL = given_RL == IGNORED
+    return int(ignored_RL.sum()), int((ignored_RL & (labels_RL != IGNORED)).sum())
+
+
 def _followed(replacements: Replacements) -> None:
     """Return the Trainer that began most recently."""
     work = TrainerAtWork(lambda one: iter([("trainer", one), ("state", one.state)]))
@@ -359,7 +413,10 @@ ADAPTER: Final = AdapterSpec(
     handle=TransformersHandle,
     requires="transformers>=4.46",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics, MetricWatched, RowsShared}),
+    reports=Reports(
+        facts=REPORTS.facts
+        | {UndividedLoss, EpochMetrics, MetricWatched, RowsShared, LabelsReplaced}
+    ),
     watched=(transformers.PreTrainedModel,),
     refines="torch",
     steps="base",

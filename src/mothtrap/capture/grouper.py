@@ -15,6 +15,7 @@ if that has no other loss.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import ClassVar
 
 import msgspec
@@ -159,12 +160,21 @@ class Grouper:
         self.running: list[str] = []
         self.between_steps = False
         self._backward_depth = 0
+        self._batches = 0
 
     @property
     def steps_applied(self) -> int:
         """Number of steps applied to the weights, including the step in progress once applied."""
         applied = self._group is not None and bool(self._group.applied) and not self.running
         return self.step + applied
+
+    @property
+    def batches_applied(self) -> int:
+        """Number of micro-batches whose gradients the steps so far applied."""
+        if self._group is None or not self._group.applied or self.running:
+            return self._batches
+        open_now = Counter(pending.site for pending in self._group.losses)
+        return self._batches + max(open_now.values(), default=0)
 
     @property
     def inside_step(self) -> bool:
@@ -323,6 +333,7 @@ class Grouper:
             micro_batches=max(backwards.values(), default=0),
         )
         self.step += 1
+        self._batches += closed.micro_batches
         return closed
 
 

@@ -131,7 +131,7 @@ class AccumulationNotAveraged(Rule):
         rates = window.scalars("lr")
         adaptive = bool(rates) and all(any(a in rate.of for a in ADAPTIVE) for rate in rates)
         _, lower, mean, _ = self.fixes(window)
-        divided = f"Divide the loss before `backward()`: `(loss / {number}).backward()`."
+        divided = _division(window, number)
         whole = all(call.alone is not False for call in calls)
         of_rows = _undivided_terms(calls, "sum")
         if _undivided_terms(calls, "mean") >= (len(_terms(calls)) if whole else 1):
@@ -229,6 +229,13 @@ class AccumulationNotAveraged(Rule):
             {"micro_batches": number},
             seen.location,
         )
+
+
+def _division(window: Window, number: int) -> str:
+    """Return how to divide the loss; a module of Lightning calls `manual_backward` itself."""
+    if any(one.trainer.endswith("of Lightning") for one in window.seen(TrainerSettings)):
+        return f"Divide the loss: `self.manual_backward(loss / {number})`."
+    return f"Divide the loss before `backward()`: `(loss / {number}).backward()`."
 
 
 def _calls(window: Window, steps_S: Ints) -> list[LossCall]:

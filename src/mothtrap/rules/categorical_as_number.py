@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen
 from mothtrap.core.found import Found
@@ -10,6 +12,9 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+SHOWN = 3
+"""Largest number of columns that a message names."""
 
 
 @rule(
@@ -35,7 +40,8 @@ def categorical_as_number(
         Warning, with at least `rows` rows, when the mean label per code explains at least 5 % of
         the variance of the label, and neighboring codes differ as much as any two codes (von
         Neumann's ratio above 0.6). The column has 6 to 1,000 codes with 5 rows or more, and is
-        not declared categorical.
+        not declared categorical. If columns of at least 50 numbers are declared instead, whose
+        label rises or falls with the numbers, the message names both.
 
     Stays quiet:
         For columns declared categorical, for few codes, with more than two classes, and for
@@ -63,9 +69,11 @@ def categorical_as_number(
             raise NotEnoughData("the columns were not inspected")
         if one.columns.looked_at < rows:
             raise NotEnoughData(f"needs {rows} rows, saw {one.columns.looked_at}")
-        codes = one.columns.codes
+        codes, ordered = one.columns.codes, one.columns.ordered
         if not codes:
             return None
+        if ordered:
+            return _declared_others(one, codes, ordered)
         several = len(codes) > 1
         more = f" and {len(codes) - 1} more" if several else ""
         return Found.of(
@@ -78,3 +86,33 @@ def categorical_as_number(
         )
 
     return judge_each(window, judge)
+
+
+def _declared_others(one: Boosted, codes: Sequence[str], ordered: Sequence[str]) -> Found:
+    """Report that numeric columns are declared as categories, and codes are not."""
+    several = len(codes) > 1
+    return Found.of(
+        one.began,
+        f"{_listed(ordered)} {'are' if len(ordered) > 1 else 'is'} declared as categories, but the "
+        f"label follows the numbers; {_listed(codes)}, which {'look' if several else 'looks'} like "
+        f"category codes without an order, {'are' if several else 'is'} not declared: the indices "
+        "of the categorical columns are probably wrong",
+        layers=tuple(codes[:1]),
+        evidence={
+            "columns": ", ".join(codes),
+            "declared": ", ".join(ordered),
+            "fit": one.began.fit,
+        },
+        fixes=(
+            "Check which columns are declared as categories: indices count from 0, in the order of "
+            "the columns that the model gets. Names are safer.",
+            0,
+            1,
+            2,
+        ),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -44,7 +44,8 @@ class LossMismatch(Rule):
     Fires:
         Error for values outside of 0 to 1 in a loss that expects probabilities, in `calls`
         calls; for a categorical loss over one output; and for softmax over one output. Warning
-        for the others. Targets count as multi-label if a row sums to `several`.
+        for the others. Targets count as multi-label if a row sums to `several`. Info for a binary
+        loss over at least 3 labels, of which each of `exclusive` inspected rows has exactly one.
 
     Stays quiet:
         For multi-label targets in a binary loss, squared errors of probabilities, and quantities
@@ -86,6 +87,9 @@ class LossMismatch(Rule):
     several: float = threshold(
         1.9, unit="sum of a row of labels", source="chosen by hand: smoothed labels sum to 1"
     )
+    exclusive: int = threshold(
+        64, unit="rows with exactly one label", source="chosen by hand: rare for several labels"
+    )
     most_classes: int = threshold(20, unit="different integers", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -93,7 +97,7 @@ class LossMismatch(Rule):
         calls = [
             call
             for call in train_calls(window)
-            if call.function is not None or call.operation == "elementwise"
+            if call.function is not None or call.operation.startswith(("elementwise", "binary"))
         ]
         if not calls:
             raise NotApplicable("no known loss function was called")
@@ -124,7 +128,8 @@ class LossMismatch(Rule):
         first = calls[0]
         outputs = (first.prediction_shape or (0,))[-1]
         if first.function is None:
-            yield from self._class_numbers(calls, outputs)
+            binary = first.operation.startswith("binary")
+            yield from self._exclusive(calls) if binary else self._class_numbers(calls, outputs)
             return
         if first.operation == "cross_entropy" and outputs == 1:
             yield _Mismatch(
@@ -153,8 +158,11 @@ class LossMismatch(Rule):
                 fix='Use `activation="softmax"` on the last layer, or `binary_crossentropy` if '
                 "an example can have several labels.",
             )
-        yield from self._several_labels(calls)
-        yield from self._without_label(calls)
+        if first.operation.startswith("binary"):
+            yield from self._exclusive(calls)
+        else:
+            yield from self._several_labels(calls)
+            yield from self._without_label(calls)
         yield from self._class_numbers(calls, outputs)
 
     def _scores(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
@@ -196,6 +204,28 @@ class LossMismatch(Rule):
             "each class separately, and so does an accuracy derived from the loss",
             fix='Use `loss="categorical_crossentropy"`, or `"sparse_categorical_crossentropy"` '
             "for class indices.",
+        )
+
+    def _exclusive(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
+        """Find a binary loss over classes of which each row has exactly one."""
+        first = calls[0]
+        if len(first.target_shape or ()) != 2 or first.alone is not True:
+            return
+        size, classes = first.target_shape or (0, 0)
+        samples = [call.targets for call in calls if call.targets is not None]
+        samples = [sample for sample in samples if sample.row_sums]
+        rows = sum(sample.count for sample in samples) // max(classes, 1)
+        if len(samples) < self.calls or rows < self.exclusive or classes in (1, 2, size):
+            return
+        if len(samples) < len(calls) / 2 or not all(map(_is_one_hot, samples)):
+            return
+        yield _Mismatch(
+            severity=Severity.INFO,
+            message=f"each of {rows} inspected rows has exactly one of {classes} labels, but "
+            f"`{first.function or first.operation}` treats each label separately",
+            fix="If the classes exclude each other, pass class numbers to a categorical "
+            "cross-entropy. Models of Hugging Face choose the loss by the type of the labels: pass "
+            "integers (`labels.argmax(-1)`), not one-hot floats.",
         )
 
     def _several_labels(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
@@ -252,3 +282,11 @@ class LossMismatch(Rule):
 
 def _name(call: LossCall) -> str:
     return f"`{call.function}`" if call.function is not None else "the loss"
+
+
+def _is_one_hot(sample: TargetSample) -> bool:
+    """Return whether each row of a sample is 1 for one class, and 0 for the others."""
+    if sample.mean is None or sample.std is None:
+        return False
+    of_bits = sample.mean * (1 - sample.mean)
+    return sample.row_sums == (1.0, 1.0) and abs(sample.std**2 - of_bits) < 1e-6

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.estimators import EstimatorFitted
-from mothtrap.core.facts.trees import BoostingBegan, TableSeen
+from mothtrap.core.facts.trees import BoostingBegan, ColumnsSeen, TableSeen
 from mothtrap.core.found import Found, SeverityName
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
+
+MANY, ROWS_OF_EACH = 50, 10.0
+"""Minimum number of classes, and maximum number of their rows, that may be quantities; by hand."""
+TREND, ERRORS = 0.3, 5.0
+"""Minimum correlation of a column with such classes, also in standard errors; chosen by hand."""
 
 
 @rule(
@@ -50,7 +55,9 @@ def objective_mismatch(
         values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of the rows of
         the most frequent. For labels of 0 and 1, this is a note, because a squared error then gives
         probabilities. A classifier has more than `classes` labels with fewer than `per_class` rows
-        each. The labels of two classes are not 0 and 1. More classes are configured than occur.
+        each. In scikit-learn, these are 50 classes with fewer than 10 rows each, whose numbers
+        correlate with a column. The labels of two classes are not 0 and 1. More classes are
+        configured than occur.
         Error if, in XGBoost, the `label_lower_bound` of a row is above its `label_upper_bound`.
 
     Stays quiet:
@@ -118,24 +125,47 @@ def objective_mismatch(
 
 
 def _of_estimators(window: Window, rows: int, levels: int, even: float) -> list[Found]:
-    """Report scikit-learn regressors whose labels are classes."""
+    """Report scikit-learn estimators of the wrong kind for their labels."""
     tables = {one.fit: one for one in window.seen(TableSeen) if not one.site}
+    trends = {one.fit: one.trend for one in window.seen(ColumnsSeen)}
     for one in window.seen(EstimatorFitted):
         table = tables.get(one.fit)
-        if table is None or one.task != "regression" or table.rows < rows:
+        if table is None or table.rows < rows:
             continue
-        words = _numbers_that_are_classes(table, levels, even)
+        is_regressor = one.task == "regression"
+        if is_regressor:
+            words = _numbers_that_are_classes(table, levels, even)
+        else:
+            words = _quantities(one, trends.get(one.fit))
         if words:
             return [
                 Found.of(
                     one,
-                    f"{one.estimator} is a regressor, but {words}",
+                    f"{one.estimator} is a {'regressor' if is_regressor else 'classifier'}, "
+                    f"but {words}",
                     severity=_severity(table, one.task),
                     evidence={"values": table.label_distinct, "rows": table.rows, "fit": one.fit},
-                    fixes=(3, 4),
+                    fixes=(3, 4) if is_regressor else (3,),
                 )
             ]
     return []
+
+
+def _quantities(one: EstimatorFitted, trend: float | None) -> str:
+    """Return, in words, that the classes of a classifier are quantities; "" if they are not.
+
+    The numbers of many classes rarely correlate with a column by chance: the standard error is one
+    over the root of their number.
+    """
+    classes = len(one.label_counts)
+    if classes < MANY or trend is None or sum(one.label_counts) / classes >= ROWS_OF_EACH:
+        return ""
+    if trend < max(TREND, ERRORS / classes**0.5):
+        return ""
+    return (
+        f"its {classes} classes have {sum(one.label_counts) / classes:.1f} rows each, and their "
+        f"numbers rise or fall with a column (correlation {trend:.2f}): they are quantities"
+    )
 
 
 def _reversed(began: BoostingBegan, table: TableSeen) -> Found:

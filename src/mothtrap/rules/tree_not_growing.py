@@ -81,7 +81,8 @@ def tree_not_growing(
         constant. Warning when trees stop growing later, and `rounds` rounds without a split follow.
         If all labels are equal, the message says so. Warning at the end of training when the trees
         have fewer than `stumps` leaves on average, depth and number of leaves allow at least
-        `allowed`, and a parameter that prevents splits is above its default.
+        `allowed`, and a parameter that prevents splits is above its default, or each tree is grown
+        on few rows.
 
     Stays quiet:
         Before `rounds` rounds, or before the end of a training of at least 3 rounds. When the
@@ -146,7 +147,9 @@ def _hardly_growing(one: Boosted, stumps: float, allowed: int) -> Found | None:
     depth, most = began.max_depth, began.max_leaves
     leaves = min(most or math.inf, 2.0**depth if depth else math.inf)
     mean = sum(tree.leaves for tree in grown) / max(1, len(grown))
-    if len(grown) < AT_END or mean > stumps or leaves < allowed or not _raised(one):
+    if len(grown) < AT_END or mean > stumps or leaves < allowed:
+        return None
+    if not _raised(one) and not _few_rows(one, grown[0].rows):
         return None
     room = f", though {leaves:g} are allowed" if leaves < math.inf else ""
     return Found.of(

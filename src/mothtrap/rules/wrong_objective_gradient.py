@@ -45,6 +45,12 @@ def wrong_objective_gradient(
         0.3, unit="correlation of predictions and labels", source="chosen by hand"
     ),
     rows: int = threshold(50, unit="rows", source="chosen by hand"),
+    own: float = threshold(
+        0.9, unit="of the rows", source="chosen by hand: all rows at the first prediction"
+    ),
+    chance: float = threshold(
+        0.6, unit="of the rows", source="chosen by hand: one of the classes at random"
+    ),
     step: float = threshold(
         1000.0,
         unit="size of a Newton step",
@@ -55,12 +61,14 @@ def wrong_objective_gradient(
 
     What it detects:
         Gradients with the wrong sign, hessians that are not positive, and values that are not
-        finite, returned by a custom objective in the first round.
+        finite, returned by a custom objective in the first round. For several classes, gradients
+        in the wrong order.
 
     Why it matters:
         The library subtracts the gradient. If the objective returns label minus prediction, each
         tree moves away from the labels. If the hessian is 0 or negative, leaf values are undefined
-        or have the wrong sign.
+        or have the wrong sign. LightGBM reads a flat array class after class, so one that contains
+        row after row assigns the gradients to other rows and classes.
 
     Fires:
         Error when gradients and labels correlate by more than `correlation` (the gradients of a
@@ -69,7 +77,9 @@ def wrong_objective_gradient(
         model's predictions and the labels of at least `rows` training rows correlate by less than
         minus `reverse` at the end. Warning when gradients divided by hessians spread by more than
         `step` although all labels are between 0 and 1: the objective takes margins for
-        probabilities and clips them.
+        probabilities and clips them. Error when the class of a row has its smallest gradient in
+        `own` of the rows only in the order that the library does not use, and in at most `chance`
+        of them in the other order.
 
     Stays quiet:
         Built-in objectives. Labels that are all the same.
@@ -83,6 +93,9 @@ def wrong_objective_gradient(
         - XGBoost, LightGBM: Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
         - XGBoost, LightGBM: Compute the hessian from probabilities: the library passes margins, so
           call the sigmoid first, `p = 1 / (1 + exp(-margin))`; the hessian is `p * (1 - p)`.
+        - LightGBM: Return gradients and hessians of shape (rows, classes), without `ravel()`, or
+          flatten them class after class: `grad.ravel(order="F")`.
+        - XGBoost: Return gradients and hessians of shape (rows, classes), without `ravel()`.
 
     Example:
         def objective(predicted, train): return train.get_label() - predicted, ones
@@ -99,6 +112,18 @@ def wrong_objective_gradient(
         if seen.nonfinite:
             value, limit = float(seen.nonfinite), 0.0
             words = f"{seen.nonfinite} gradients or hessians of {seen.rows} rows are not finite"
+        elif disorder := _in_other_order(one, own, chance):
+            return Found.of(
+                one.began,
+                f"the custom objective returns its gradients {disorder}",
+                evidence={
+                    "by_row": seen.by_row,
+                    "by_class": seen.by_class,
+                    "rows": seen.rows,
+                    "fit": one.began.fit,
+                },
+                fixes=(4, 5),
+            )
         elif seen.against is not None and seen.against > correlation:
             value, limit = seen.against, correlation
             words = (
@@ -128,6 +153,23 @@ def wrong_objective_gradient(
         )
 
     return judge_each(window, judge)
+
+
+def _in_other_order(one: Boosted, own: float, chance: float) -> str:
+    """Return in which wrong order a flat array of gradients is, in words; "" if it is right."""
+    seen = one.gradients
+    if seen is None or seen.by_row is None or seen.by_class is None:
+        return ""
+    if one.began.library == "lightgbm" and seen.by_row >= own and seen.by_class <= chance:
+        right, read, words = seen.by_row, seen.by_class, ("row after row", "class after class")
+    elif one.began.library == "xgboost" and seen.by_class >= own and seen.by_row <= chance:
+        right, read, words = seen.by_class, seen.by_row, ("class after class", "row after row")
+    else:
+        return ""
+    return (
+        f"{words[0]}, but the library reads a flat array {words[1]}: read like this, the class of "
+        f"a row has its smallest gradient in {read:.0%} of the rows, otherwise in {right:.0%}"
+    )
 
 
 def _is_clipped(one: Boosted, step: float) -> bool:

@@ -20,6 +20,7 @@ from mothtrap.core.facts.trees import (  # noqa: E402
     BoostingBegan,
     BoostingEnded,
     FeatureGains,
+    GradientsGiven,
     ScoresSeen,
     TableSeen,
     TreesGrown,
@@ -242,3 +243,54 @@ def test_an_objective_that_is_not_given_is_the_default() -> None:
     [began] = of(process, BoostingBegan)
     assert isinstance(began, BoostingBegan)
     assert began.objective == "custom"
+
+
+def test_a_parameter_that_the_library_does_not_know_is_recorded() -> None:
+    def fit(**more: object) -> object:
+        model = lightgbm.LGBMRegressor(n_estimators=2, n_jobs=1, verbose=-1, **more)
+        return model.fit(X, X[:, 0])
+
+    for more, ignored in (
+        ({"min_child_sample": 40}, {"min_child_sample": "min_child_samples"}),
+        ({"min_child_samples": 40, "own_note": 3}, {}),
+    ):
+        process, _ = watched(ADAPTER, lambda more=more: fit(**more))
+        [began] = of(process, BoostingBegan)
+        assert isinstance(began, BoostingBegan)
+        assert began.ignored == ignored
+    table = lightgbm.Dataset(X, Y)
+    process, _ = watched(ADAPTER, lambda: lightgbm.train({**PARAMS, "feature_fracton": 0.5}, table))
+    [began] = of(process, BoostingBegan)
+    assert isinstance(began, BoostingBegan)
+    assert began.ignored == {"feature_fracton": "feature_fraction"}
+
+
+@pytest.mark.parametrize(("order", "by_row", "by_class"), [("C", True, False), ("F", False, True)])
+def test_the_order_of_a_flat_gradient_of_classes(order: str, by_row: bool, by_class: bool) -> None:
+    label = (X[:, 0] > 0).astype(int) + Y
+
+    def softmax(scores: np.ndarray, table: object) -> tuple[np.ndarray, np.ndarray]:
+        share = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        gradient = share - np.eye(3)[label]
+        return gradient.ravel(order=order), (share * (1 - share)).ravel(order=order)
+
+    params = {"objective": softmax, "num_class": 3, "num_threads": 1, "verbose": -1}
+    table = lightgbm.Dataset(X, label)
+    process, _ = watched(ADAPTER, lambda: lightgbm.train(params, table, 2))
+    [seen] = of(process, GradientsGiven)
+    assert isinstance(seen, GradientsGiven)
+    assert (seen.by_row == 1, seen.by_class == 1) == (by_row, by_class)
+    assert seen.rows == len(X)
+
+
+def test_gradients_belong_to_the_fit_of_an_estimator() -> None:
+    def squared(label: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return predicted - label, np.ones_like(label)
+
+    model = lightgbm.LGBMRegressor(objective=squared, n_estimators=2, n_jobs=1, verbose=-1)
+    process, _ = watched(ADAPTER, lambda: model.fit(X, Y))
+    [seen] = of(process, GradientsGiven)
+    [began] = of(process, BoostingBegan)
+    assert isinstance(seen, GradientsGiven)
+    assert isinstance(began, BoostingBegan)
+    assert seen.fit == began.fit

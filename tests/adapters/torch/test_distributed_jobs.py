@@ -104,6 +104,15 @@ def test_ranks_without_a_wrapper(tmp_path: Path, variant: str, codes: set[str]) 
     assert {found.code for found in run.findings if found.code.startswith("DST")} == codes
 
 
+@pytest.mark.parametrize(("variant", "told"), [("alike", []), ("each in its way", [(0, 1)])])
+def test_ranks_that_split_the_data(
+    tmp_path: Path, variant: str, told: list[tuple[int, ...]]
+) -> None:
+    outcome, run = job(tmp_path, "ddp_splits", variant)
+    assert outcome.returncode == 0, outcome.stderr
+    assert [found.workers for found in run.findings if found.code == "DST962"] == told
+
+
 def test_the_worker_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
     _, run = job(tmp_path, "slow_rank", "slow")
     [found] = [finding for finding in run.findings if finding.code == "DST952"]

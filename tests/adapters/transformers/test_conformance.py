@@ -34,9 +34,14 @@ SOURCE = Path(training.__file__).read_text().splitlines()
 class TestTransformers(AdapterTests):
     adapter = ADAPTER
     steps = 16
-    replaced: ClassVar = (trainer_callback.CallbackHandler, transformers.Trainer)
+    replaced: ClassVar = (
+        trainer_callback.CallbackHandler,
+        transformers.Trainer,
+        transformers.DataCollatorForLanguageModeling,
+    )
     elsewhere: ClassVar = {
         "EpochMetrics": "tests/adapters/transformers/test_evaluations.py",
+        "LabelsReplaced": "tests/adapters/transformers/test_collators.py",
         "MetricWatched": "tests/adapters/transformers/test_settings.py",
         "UndividedLoss": "tests/adapters/transformers/test_undivided_loss.py",
     }

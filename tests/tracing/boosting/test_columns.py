@@ -165,3 +165,21 @@ def test_frames_with_the_same_names_in_another_order_are_told() -> None:
     same = sample_of(frame[names])
     assert same is not None
     assert columns.differences(ours, same, names, step=0, fit="", site="valid") is None
+
+
+def test_numbers_that_are_declared_as_categories_are_ordered() -> None:
+    age = RNG.integers(18, 90, ROWS).astype(float)
+    label = age / 20 + RNG.normal(size=ROWS)
+    assert seen(age, label, categorical=(4,)).ordered == ("f4",)
+    assert seen(age, (label > label.mean()).astype(float), categorical=(4,)).ordered == ("f4",)
+    assert seen(age, label).ordered == ()  # not declared
+    assert seen(age, RNG.normal(size=ROWS), categorical=(4,)).ordered == ()  # no matter
+    code = RNG.permutation(72)[age.astype(int) - 18].astype(float)
+    assert seen(code, label, categorical=(4,)).ordered == ()  # no order
+    assert seen(np.round(age / 10), label, categorical=(4,)).ordered == ()  # few levels
+
+
+def test_the_trend_is_the_largest_correlation_with_the_label() -> None:
+    label = PLAIN[:, 1] + RNG.normal(size=ROWS)
+    assert seen(None, label).trend == pytest.approx(0.7, abs=0.05)
+    assert seen(None).trend is None

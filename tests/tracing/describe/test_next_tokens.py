@@ -157,3 +157,15 @@ def test_the_axis_along_which_labels_are_the_next_tokens_gives_batch_and_length(
     assert next_tokens.batch_and_length([tokens.T], following.T.reshape(-1), None) == (6, 9)
     assert next_tokens.batch_and_length([tokens], following[:, :-1], None) == (6, 9)
     assert next_tokens.batch_and_length([tokens], tokens, None) is None
+
+
+def test_labels_that_the_model_sees_are_counted() -> None:
+    masked = np.arange(40).reshape(4, 10) % 8 == 0
+    given = np.where(masked, 99, TOKENS)
+    assert next_tokens.shown([given], TOKENS, -100) == (40, 35, 5)
+    assert next_tokens.shown([given], TOKENS.reshape(-1), None) == (40, 35, 5)
+    only = np.where(masked, TOKENS, -100)
+    assert next_tokens.shown([given], only, -100) is None  # too few
+    assert next_tokens.shown([TOKENS], TOKENS, None) is None  # all of them
+    assert next_tokens.shown([TOKENS + 1], TOKENS, None) is None  # none of them
+    assert next_tokens.shown([TOKENS[:, :-1]], TOKENS, None) is None

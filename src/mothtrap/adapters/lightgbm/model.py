@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mothtrap.core import metrics
 from mothtrap.tracing.boosting.models import Floats, Latest, Settings, Table
+from mothtrap.tracing.boosting.unknown import misspelled
 
 TASKS: Final = {
     "binary": "two_classes",
@@ -87,6 +88,7 @@ class BoosterModel:
             stops_rising=bool(stops[3]) if stops is not None else None,
             rounds_asked=self._rounds_asked,
             rising=frozenset(row[1] for row in self._rows if row[3]),
+            ignored=_ignored(self._booster.params),
         )
 
     def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
@@ -182,6 +184,17 @@ def _categorical(data: lightgbm.Dataset, names: Sequence[str]) -> frozenset[int]
         for each in declared
         if not isinstance(each, str) or each in names
     )
+
+
+def _ignored(given: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Return the parameters that the library does not know; None if its names are unknown."""
+    aliases = getattr(lightgbm.basic, "_ConfigAliases", None)
+    if aliases is None or not isinstance(given, Mapping):
+        return None
+    aliases.get("learning_rate")  # loads all names
+    known = {name for names in aliases.aliases.values() for name in names}
+    set_to = (name for name, value in given.items() if value is not None)
+    return misspelled(set_to, known | set(aliases.aliases))
 
 
 def _number(parameters: Mapping[str, str], name: str) -> float:

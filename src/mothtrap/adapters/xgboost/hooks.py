@@ -168,7 +168,7 @@ class XGBoostHandle(BoostingHandle):
     ) -> BoosterModel:
         booster = model.cvfolds[0].bst if container.is_cv else model
         asked = _local("num_boost_round")
-        return BoosterModel(booster, dtrain, evals, container, asked)
+        return BoosterModel(booster, dtrain, evals, container, asked, _params())
 
     def _after_training(self, container: CallbackContainer, model: Any, *_: object) -> None:
         evals = _local_evals() if not container.is_cv else ()
@@ -248,6 +248,14 @@ def _local(name: str) -> int:
             value = frame.f_locals[name]
             return int(value) if isinstance(value, int) else 0
     return 0
+
+
+def _params() -> Any:
+    """Return the parameters of the training function in progress; None if unknown."""
+    for frame in _library_frames():
+        if frame.f_code.co_name in ("train", "cv") and "params" in frame.f_locals:
+            return frame.f_locals["params"]
+    return None
 
 
 def _local_evals() -> Any:

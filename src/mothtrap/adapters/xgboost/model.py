@@ -14,6 +14,7 @@ from xgboost.callback import CallbackContainer, EarlyStopping
 
 from mothtrap.tracing.boosting.models import Floats, Latest, Settings, Table
 from mothtrap.tracing.boosting.samples import MAX_CELLS
+from mothtrap.tracing.boosting.unknown import misspelled
 
 LINEAR: Final = "gblinear"
 GROUPS: Final = "group_ptr"
@@ -29,6 +30,10 @@ TASKS: Final = {
 }
 COUNTS: Final = ("reg:gamma", "reg:tweedie")
 LEAF: Final = re.compile(r"^(\t*)\d+:leaf=(.+)$", re.MULTILINE)
+NOT_IN_CONFIG: Final = ("eval_metric", "verbosity", "missing", "nthread", "device", "gpu_id")
+"""Names of parameters that the configuration of a booster may omit."""
+ROUNDS: Final = "n_estimators"
+STOPS: Final = "early_stopping_rounds"
 Evals = Sequence[tuple[xgboost.DMatrix, str]]
 
 
@@ -41,6 +46,7 @@ class BoosterModel:
         evals: evaluated data, with their names.
         container: container of the callbacks; None in a custom loop.
         rounds_asked: requested number of rounds, 0 = unknown.
+        given: parameters that the script passes; None = unknown.
     """
 
     library = "xgboost"
@@ -52,9 +58,10 @@ class BoosterModel:
         evals: Evals = (),
         container: CallbackContainer | None = None,
         rounds_asked: int = 0,
+        given: Any = None,
     ) -> None:
         self._booster, self._train, self._evals = booster, train, evals
-        self._container, self._rounds_asked = container, rounds_asked
+        self._container, self._rounds_asked, self._given = container, rounds_asked, given
 
     @property
     def _is_cv(self) -> bool:
@@ -88,7 +95,20 @@ class BoosterModel:
             stops_rising=_rises(stopping, stops_on),
             rounds_asked=self._rounds_asked,
             has_trees=not linear,
+            ignored=self._ignored(found, stopping is not None),
         )
+
+    def _ignored(self, found: Mapping[str, str], stops: bool) -> dict[str, str] | None:
+        """Return the parameters that the library does not know; None if unknown."""
+        if not isinstance(self._given, Mapping):
+            return None
+        given = {name: value for name, value in self._given.items() if value is not None}
+        ignored = misspelled(given, {*found, *NOT_IN_CONFIG})
+        if given.get(ROUNDS, self._rounds_asked) != self._rounds_asked:
+            ignored[ROUNDS] = ""
+        if STOPS in given and not stops:
+            ignored[STOPS] = ""
+        return ignored
 
     def _stopping(self) -> EarlyStopping | None:
         callbacks = self._container.callbacks if self._container is not None else ()

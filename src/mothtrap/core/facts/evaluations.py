@@ -64,7 +64,9 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     `labelled`: losses were computed from targets after its first
     forward pass. `repeated`: the same input was passed twice in a row. `number` counts the
     evaluations of the module from 0, and `steps` the training steps since the previous evaluation.
-    `output_shape` is the shape of its only output; None if it has several.
+    `output_shape` is the shape of its only output; None if it has several. `old_weights`: it gets
+    the newest weights, but its results depend only on arrays of the same shapes that it read when
+    it was compiled.
     """
 
     module: str
@@ -81,6 +83,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     dropping: tuple[str, ...] = ()
     created: bool = False
     output_shape: tuple[int, ...] | None = None
+    old_weights: bool = False
     location: str | None = None
 
 

@@ -110,7 +110,9 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     whose labels begin with the first token and stop before the last ones, and the mean share of the
     tokens after the last label. `padding`: the label that pads sequences at their ends and counts
     in the loss, and its share of the labels. `surest`: number of rows in the quarter of the rows
-    with the most probable predicted classes, and how many of them have another label.
+    with the most probable predicted classes, and how many of them have another label. `shown`: if
+    some labels equal the token at their position and others do not: the number of labels, how many
+    equal it, and at how many of the others the input has the token that is most frequent there.
     """
 
     dtype: str
@@ -137,6 +139,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     stops: tuple[int, int, float] | None = None
     padding: tuple[int, float] | None = None
     surest: tuple[int, int] | None = None
+    shown: tuple[int, int, int] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):

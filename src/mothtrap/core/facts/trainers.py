@@ -100,3 +100,17 @@ class UndividedLoss(Fact, frozen=True, kw_only=True, tag=True):
     trainer: str
     micro_batches: int
     location: str | None = None
+
+
+class LabelsReplaced(Fact, frozen=True, kw_only=True, tag=True):
+    """A collator replaces the labels of the rows, some of which the loss was to ignore.
+
+    In each of the first `calls` batches, rows had `ignored` labels in all that the loss ignores,
+    of which `counted` count in the batch. `location` is the line that trains.
+    """
+
+    collator: str
+    calls: int
+    ignored: int
+    counted: int
+    location: str | None = None

@@ -20,6 +20,8 @@ class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
     `regression`, `counts`, `ranking`, or "" if unknown. `classes` is the number of classes that the
     script sets, 0 = none; `rounds_asked` is the requested number of rounds, 0 = unknown.
     `keeps_best`: the library drops the rounds after the best evaluation when the training ends.
+    `ignored` contains the parameters that the library does not know, with a similar name that it
+    knows, or "" if a function of the library has an argument of this name; None = not inspected.
     """
 
     fit: str
@@ -44,6 +46,7 @@ class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
     stops_rising: bool | None = None
     rounds_asked: int = 0
     keeps_best: bool = False
+    ignored: dict[str, str] | None = None
 
 
 class BoostingEnded(Fact, frozen=True, kw_only=True, tag=True):
@@ -151,7 +154,10 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
     rows with the same value far outside all others, and `sentinel_values` that value; `infinite`
     counts infinite values. `telling` contains the three columns that explain the largest share of
     the label alone, on rows that were not used for the fit. `same_as_label` are columns that
-    contain the label, possibly with other codes or units. At most 32 of each.
+    contain the label, possibly with other codes or units. `ordered` are columns declared as
+    categories whose values are numbers that the label follows. At most 32 of each. `trend` is the
+    largest magnitude of the correlation of a column with the label, or with the numbers of its
+    classes; None = unknown.
     """
 
     fit: str
@@ -166,6 +172,8 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
     infinite: dict[str, int] = {}
     telling: dict[str, float] = {}
     same_as_label: tuple[str, ...] = ()
+    ordered: tuple[str, ...] = ()
+    trend: float | None = None
 
 
 class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
@@ -197,7 +205,10 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
     `hessian_sum` is the sum of the finite hessians. A Newton step moves a row by its gradient
     divided by its hessian: `shift` is the median of these steps, `shift_spread` half of the
     distance between their 16th and 84th percentile, and `one_sided` the share with the more
-    frequent sign. None for several outputs, or if a hessian is not above 0.
+    frequent sign. None for several outputs, or if a hessian is not above 0. If an objective for
+    several classes returns a flat array: `by_row` is the share of the rows whose own class has the
+    smallest gradient if the array contains one row after another, and `by_class` the share if it
+    contains one class after another.
     """
 
     fit: str
@@ -209,6 +220,8 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
     shift: float | None = None
     shift_spread: float | None = None
     one_sided: float | None = None
+    by_row: float | None = None
+    by_class: float | None = None
 
 
 class ScoresSeen(Fact, frozen=True, kw_only=True, tag=True):

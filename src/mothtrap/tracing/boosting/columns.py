@@ -48,6 +48,14 @@ variance that rounding may explain."""
 RARE: Final = 0.05
 """If at most this share of the rows differs from the usual value, a few rows determine the spread.
 Chosen by hand."""
+MANY_LEVELS: Final = 50
+"""Categories with at least this many values may be numbers by mistake. Chosen by hand."""
+PARTS: Final = 24
+SMOOTH: Final = 0.3
+"""Von Neumann's ratio of the means of `PARTS` parts of the values below which a label follows the
+numbers; chosen by hand. It is about 1 for arbitrary codes, with a standard deviation of 0.2."""
+FOLLOWS: Final = (0.15, 6.0)
+"""Minimum correlation of such a column with the label, also in standard errors. Chosen by hand."""
 MOVED: Final = 3.0
 """Shift of a column's mean, in standard deviations of the training data, that is reported."""
 
@@ -80,6 +88,8 @@ def seen(
     telling: dict[int, float] = {}
     codes: list[int] = []
     same: list[int] = []
+    followed: list[int] = []
+    trend = None
     if label_R is not None and len(label_R) > sample.rows_R[-1] and len(kept_RC) >= MIN_ROWS:
         given_R = label_R[sample.rows_R]
         known_R = np.isfinite(given_R)
@@ -89,6 +99,12 @@ def seen(
             same = [c for c in looked_at if telling[c] > SAME and _is_label(rows_RC[:, c], given_R)]
             ordered = not classes or len(np.unique(given_R)) == 2  # numbers of classes have no mean
             alike = _alike(rows_RC) if ordered else set()
+            trend = _trend(rows_RC[:, looked_at], given_R)
+            followed = [
+                c
+                for c in looked_at
+                if ordered and c in categorical and _follows(rows_RC[:, c], given_R)
+            ]
             codes = [
                 c
                 for c in looked_at
@@ -116,6 +132,8 @@ def seen(
         infinite={names[int(c)]: int(infinite_C[c]) for c in np.flatnonzero(infinite_C)[:SHOWN]},
         telling={names[c]: telling[c] for c in most},
         same_as_label=_named(names, same),
+        ordered=_named(names, followed),
+        trend=trend,
     )
 
 
@@ -325,6 +343,28 @@ def _are_codes(values_R: Floats, label_R: Floats) -> bool:
     if explained < CODED:
         return False
     return _ratio(mean_L, count_L) > UNORDERED and _replicates(index_R, label_R)
+
+
+def _trend(values_RC: Floats, label_R: Floats) -> float | None:
+    """Return the largest magnitude of the correlation of a column with the label."""
+    values_RC = values_RC[:, np.isfinite(values_RC).all(axis=0)]
+    varying = [values_R for values_R in values_RC.T if np.ptp(values_R) > 0]
+    return max((abs(correlation(values_R, label_R)) for values_R in varying), default=None)
+
+
+def _follows(values_R: Floats, label_R: Floats) -> bool:
+    """Return whether the label rises or falls smoothly with numbers that are called categories."""
+    if not np.isfinite(values_R).all() or len(np.unique(values_R)) < MANY_LEVELS:
+        return False
+    related = abs(correlation(values_R, label_R))
+    least, errors = FOLLOWS
+    if related < least or related * np.sqrt(len(values_R)) < errors:
+        return False
+    edges = np.unique(np.quantile(values_R, np.linspace(0, 1, PARTS + 1)[1:-1]))
+    part_R = np.searchsorted(edges, values_R, side="right")
+    count_L = np.bincount(part_R)
+    mean_L = np.bincount(part_R, weights=label_R) / np.maximum(count_L, 1)
+    return len(count_L) > PARTS // 2 and 0 < _ratio(mean_L, count_L) < SMOOTH
 
 
 def _ratio(mean_L: Floats, count_L: npt.NDArray[np.intp]) -> float:

@@ -197,12 +197,28 @@ def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
         if np.ptp(gradient_R[both]) > 0 and np.ptp(label_R[both]) > 0:
             against = correlation(gradient_R[both], label_R[both])
     return {
-        "rows": len(gradient_R),
+        "rows": len(label_R) if label_R is not None else len(gradient_R),
         "against": against,
         "hessians_below": float((hessian_R <= 0).mean()),
         "hessian_sum": float(hessian_R[np.isfinite(hessian_R)].sum()),
         "nonfinite": int((~np.isfinite(gradient_R)).sum() + (~np.isfinite(hessian_R)).sum()),
         **_newton_steps(gradient_R, hessian_R),
+        **_orders(gradient_R, label_R),
+    }
+
+
+def _orders(gradient_N: Floats, label_R: Floats | None) -> dict[str, float]:
+    """Return how well a flat array of gradients fits the labels, by the order of its elements."""
+    if label_R is None or gradient_N.ndim != 1 or len(label_R) < AGAINST_ROWS:
+        return {}
+    classes, rest = divmod(len(gradient_N), len(label_R))
+    if rest or classes < 2 or not np.isin(label_R, np.arange(classes)).all():
+        return {}
+    gradient_RK = gradient_N.reshape(len(label_R), classes)
+    gradient_KR = gradient_N.reshape(classes, len(label_R))
+    return {
+        "by_row": float((gradient_RK.argmin(axis=1) == label_R).mean()),
+        "by_class": float((gradient_KR.argmin(axis=0) == label_R).mean()),
     }
 
 

@@ -111,6 +111,7 @@ class Settings:
     keeps_best: bool = False
     has_trees: bool = True
     rising: frozenset[str] | None = None
+    ignored: dict[str, str] | None = None
 
     def is_rising(self, metric: str) -> bool:
         """Return whether a greater value of a metric is better."""

@@ -122,6 +122,7 @@ class Rounds:
     def __init__(self, job: Job, samples: Samples) -> None:
         self._job, self._samples = job, samples
         self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
+        self._given: tuple[weakref.ref[object], Mapping[str, Any]] | None = None
         self._made = 0
         self._losses = self._held_out = self._trees = self._gradients = False
         self._thread: int | None = None
@@ -145,6 +146,7 @@ class Rounds:
         described = self._made <= MAX_FITS
         if fit.rounds == 0 and described:
             self._describe(fit, model, latest)
+            self._report_gradients(fit, owner)
         fit.rounds += 1
         if described:
             self._look(fit, model, made)
@@ -173,12 +175,16 @@ class Rounds:
         )
 
     def gradients(self, owner: object, found: Mapping[str, Any]) -> None:
-        """Process the result of a user's objective in the first round of a training run."""
+        """Store the result of a user's objective until the end of the first round."""
         if owner in self._fits or not self.is_ours() or self._made >= MAX_FITS:
             return
         self._gradients = True
-        label = self._label("train", self._made + 1)[0]
-        self._job.fact(GradientsGiven(step=self._job.now.step, fit=label, **found))
+        self._given = weakref.ref(owner), found
+
+    def _report_gradients(self, fit: Fit, owner: object) -> None:
+        given, self._given = self._given, None
+        if given is not None and (given[0]() is owner or fit.settings.objective == "custom"):
+            self._job.fact(GradientsGiven(step=self._job.now.step, fit=fit.label, **given[1]))
 
     def finish(self) -> None:
         """Report, after the last round, data that was not reported by a training run."""
@@ -262,6 +268,7 @@ class Rounds:
                 rounds_before=fit.first,
                 rounds_asked=settings.rounds_asked,
                 keeps_best=settings.keeps_best,
+                ignored=settings.ignored,
                 library=model.library,
                 task=settings.task,
                 classes=settings.classes,

@@ -290,6 +290,42 @@ def marked_endings(label_RL: Array, counted_RL: Array) -> Endings | None:
     return Endings(len(number_R), *last, *_most_frequent(after_R))
 
 
+class Shown(NamedTuple):
+    """Labels of which the model receives some.
+
+    Attributes:
+        labels: number of labels that count.
+        equal: number of these that equal the input token at the same position.
+        masked: number of the others at which the input has the token that is most frequent there.
+    """
+
+    labels: int
+    equal: int
+    masked: int
+
+
+def shown(tokens: Iterable[Array], target: Array, ignored: int | None) -> Shown | None:
+    """Return how many labels equal the tokens at their positions; None if all or none do.
+
+    Args:
+        tokens: inputs of the model, each of shape (rows, length).
+        target: labels.
+        ignored: label that does not count; None = none.
+    """
+    for given_RL in tokens:
+        if target.size != given_RL.size:
+            continue
+        labels_RL = target.reshape(given_RL.shape)
+        kept_RL = labels_RL != ignored if ignored is not None else np.ones_like(labels_RL, np.bool_)
+        label_N, token_N = labels_RL[kept_RL], given_RL[kept_RL]
+        differs_N = label_N != token_N
+        if len(label_N) < MIN_COMPARED or not differs_N.any() or differs_N.all():
+            continue
+        most = _most_frequent(token_N[differs_N])[1]
+        return Shown(len(label_N), int((~differs_N).sum()), most)
+    return None
+
+
 class Stops(NamedTuple):
     """Labels that cover only the beginnings of sequences.
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import (
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     Subset,
     TensorDataset,
@@ -18,7 +19,13 @@ from torch.utils.data import (
 )
 
 from mothtrap.adapters.torch.data import loaders
-from mothtrap.core.facts.data import BatchesLoaded, IndicesShared, LoaderBegan, NonfiniteInput
+from mothtrap.core.facts.data import (
+    BatchesLoaded,
+    IndicesShared,
+    LoaderBegan,
+    NonfiniteInput,
+    SplitDrawn,
+)
 from mothtrap.core.steps import Mode
 
 
@@ -121,6 +128,20 @@ def test_batches_that_are_loaded_ahead_are_matched_by_their_sizes() -> None:
         assert seen.failed() == []
     [shared] = seen.observed(IndicesShared)
     assert (shared.train_samples, shared.eval_samples, shared.shared) == (16, 3, 3)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_split_knows_among_how_many_ranks_its_samples_are_divided(ranks: int) -> None:
+    data, model = table(32), classifier()
+    own, held_out = Subset(data, range(24)), Subset(data, range(24, 32))
+    divided = DistributedSampler(own, num_replicas=ranks, rank=0)
+    loader = DataLoader(own, batch_size=8, sampler=divided if ranks > 1 else None)
+    with watched() as seen:
+        train(loader, model, epochs=2)
+        evaluate(DataLoader(held_out, batch_size=8), model)
+        train(loader, model)
+    [split] = seen.observed(SplitDrawn)
+    assert split.replicas == ranks
 
 
 def test_one_changed_element_makes_another_batch() -> None:

@@ -328,3 +328,12 @@ def test_results_that_are_worked_out_again_are_told_apart() -> None:
     assert found is not None
     assert found.node.name() == "LogBackward0"
     assert found.inputs["self"].min() == -1.0
+
+
+def test_a_mean_of_ignored_rows_is_named_below_what_scales_it() -> None:
+    scores = torch.randn(3, 4, requires_grad=True)
+    loss = functional.cross_entropy(scores, torch.full((3,), -100)) / 4
+    found = first_bad_operation(loss, [], NameBook(), 0, None)
+    assert found is not None
+    assert (found.operation, found.since) == ("torch.nn.functional.nll_loss", None)
+    assert found.inputs[0] == "all 3 targets are -100, which is ignored"

@@ -344,3 +344,28 @@ def test_smoothed_one_hot_targets_have_labels() -> None:
 def test_other_soft_targets_have_no_labels() -> None:
     for soft in (torch.randn(6, 9).mul(9).softmax(-1), torch.full((6, 9), 1 / 9)):
         assert looked(functional.kl_div(leaf(6, 9).log_softmax(-1), soft, reduction="sum")) is None
+
+
+def test_sums_of_the_rows_of_one_hot_labels() -> None:
+    one_hot = torch.eye(4)[torch.tensor([0, 3, 1])]
+    several = one_hot.clone()
+    several[0] = 1
+    for target, sums in (
+        (one_hot, (1.0, 1.0)),
+        (several, (1.0, 4.0)),
+        (0.5 * one_hot, None),
+        (one_hot[:, :2], None),
+    ):
+        scores = leaf(*target.shape)
+        found = looked(functional.binary_cross_entropy_with_logits(scores, target))
+        assert found is not None
+        assert found.row_sums == sums
+
+
+def test_labels_that_the_model_sees() -> None:
+    words = torch.arange(64).reshape(4, 16) % 9
+    masked = torch.arange(64).reshape(4, 16) % 8 == 0
+    forward = Forward((torch.where(masked, 30, words),), None)
+    found = looked(functional.cross_entropy(leaf(64, 40), words.flatten()), forward)
+    assert found is not None
+    assert (found.shown, found.input_offsets) == ((64, 56, 8), ())

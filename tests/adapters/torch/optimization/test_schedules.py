@@ -253,3 +253,21 @@ def test_a_warm_up_longer_than_a_job_is_not_reported_after_an_exception(
             train(model, optimizer, steps=1)
             schedule.step()
         assert told(seen) == []
+
+
+@pytest.mark.parametrize("planned", [40, 23])
+def test_a_function_may_plan_for_the_number_of_batches(planned: int) -> None:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.LambdaLR(optimizer, _of_closure(planned))
+        for _ in range(10):
+            for _ in range(4):
+                model(torch.randn(8, 6)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+        found = told(seen)
+    assert [(one.planned, one.calls, one.steps, one.batches) for one in found] == (
+        [(40, 10, 10, 40)] if planned == 40 else []
+    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch.utils.data import DistributedSampler
 
 from mothtrap.adapters.torch.data.samplers import Indices, data_of
 from mothtrap.core.facts.data import IndicesShared, SplitDrawn
@@ -100,8 +101,15 @@ def _split(train: _Draws, held_out: _Draws, step: int) -> SplitDrawn:
         trained=pack(train.index_N.tolist()),
         evaluated=pack(held_out.index_N.tolist()),
         eval_loader=held_out.source.label,
+        replicas=_replicas(train.source),
         location=held_out.source.location,
     )
+
+
+def _replicas(source: Source) -> int:
+    """Return the number of ranks among which a loader's sampler divides the samples."""
+    sampler = getattr(source.loader(), "sampler", None)
+    return sampler.num_replicas if type(sampler) is DistributedSampler else 1
 
 
 def _reference(data: object) -> Callable[[], object]:

@@ -25,6 +25,8 @@ from mothtrap.adapters.torch.losses.saved_values import (
 
 Tensors = Mapping[str, torch.Tensor]
 
+_MEAN = 1
+"""Number of `reduction="mean"` in the graph."""
 _RESULTS = frozenset({"result", "result0", "output", "out"})
 _POSITIONS: Mapping[str, Mapping[str, int]] = {
     "AddmmBackward0": {"mat1": 1, "mat2": 2},
@@ -228,7 +230,7 @@ class _Search:
 
     def _derived(self, node: Node) -> _Values:
         name = operation(node)
-        if name == "mean" and getattr(node, "_saved_self_sym_numel", 1) == 0:  # no values
+        if self._averages_nothing(node, name):
             self._sure.add(node)
             return _Values.BAD
         inputs = {self._result.get(producer, _Values.UNKNOWN) for producer in producers(node)}
@@ -244,6 +246,14 @@ class _Search:
         if name in _OVERFLOWING:
             self._assumed.add(node)
         return _Values.FINITE if name in _PASSING | _OVERFLOWING else _Values.UNKNOWN
+
+    def _averages_nothing(self, node: Node, name: str) -> bool:
+        """Return whether an operation is the mean of no values: 0 / 0."""
+        if name == "mean":
+            return getattr(node, "_saved_self_sym_numel", 1) == 0
+        weight = self._saved[node].get("total_weight")
+        is_mean = getattr(node, "_saved_reduction", None) == _MEAN
+        return name == "nll_loss" and is_mean and weight is not None and not weight.any()
 
     def _worked_out(self, node: Node, name: str) -> torch.Tensor | None:
         """Recompute an operation that saved all of its inputs."""

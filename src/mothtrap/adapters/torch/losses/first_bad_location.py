@@ -72,7 +72,19 @@ def _inputs(found: FirstBad) -> tuple[str, ...]:
     if operation(found.node) == "ctc_loss" and None not in lengths:
         short = ctc_lengths(*lengths)
         return (short,) if short else ()
-    return tuple(words_of(name, tensor) for name, tensor in found.inputs.items())
+    described = tuple(words_of(name, tensor) for name, tensor in found.inputs.items())
+    targets = getattr(found.node, "_saved_target", None)
+    ignored = getattr(found.node, "_saved_ignore_index", None)
+    if not isinstance(targets, torch.Tensor) or ignored is None:
+        return described
+    if not targets.numel() or not bool((targets == _signed(ignored)).all()):
+        return described
+    return (f"all {targets.numel():,} targets are {_signed(ignored)}, which is ignored", *described)
+
+
+def _signed(number: int) -> int:
+    """Return a number of a graph, which keeps negative ones as unsigned 64-bit integers."""
+    return number - 2**64 if number >= 2**63 else number
 
 
 def _overflowed(found: FirstBad) -> str:

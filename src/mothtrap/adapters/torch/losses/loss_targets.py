@@ -235,6 +235,8 @@ def _described(
         endings=_endings(forward, term, target, ignored) if ignored is not None else None,
         stops=_stops(forward, term, target, ignored) if ignored is not None else None,
         padding=_padding(forward, term, target, ignored) if hard else None,
+        shown=_shown(forward, term, target, ignored) if hard else None,
+        row_sums=_row_sums(term, target),
     )
 
 
@@ -397,6 +399,23 @@ def _padding(
 ) -> tuple[int, float] | None:
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.padding(tokens, as_array(target), ignored)
+
+
+def _shown(
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int | None
+) -> tuple[int, int, int] | None:
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.shown(tokens, as_array(target), ignored)
+
+
+def _row_sums(term: LossTerm, target: torch.Tensor) -> tuple[float, float] | None:
+    """Return the smallest and largest sum of a row of labels of a binary loss over classes."""
+    if not term.operation.startswith("binary") or target.ndim != 2 or target.shape[1] < 3:
+        return None
+    if not bool(((target == 0) | (target == 1)).all()):
+        return None
+    sums = target.sum(1)
+    return float(sums.min()), float(sums.max())
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from torch import distributed
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
     LambdaLR,
@@ -44,7 +45,7 @@ NEAR = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A schedule, the steps and passes at its creation, and the line that created it.
+    """A schedule, the steps, passes and batches at its creation, and the line that created it.
 
     `state` is the dictionary of the schedule's attributes, and `first` the factor of its first
     rate.
@@ -56,6 +57,8 @@ class _Made:
     passes: int
     location: str | None
     first: float
+    batches: int
+    processes: int
 
 
 class ScheduleObserver:
@@ -88,6 +91,8 @@ class ScheduleObserver:
             self._passes(),
             frames.location(frames.user_frame(schedule)),
             _factor(vars(schedule)),
+            self._job.grouper.batches_applied,
+            _processes(),
         )
         weakref.finalize(schedule, self._gone, id(schedule)).atexit = False
 
@@ -96,9 +101,10 @@ class ScheduleObserver:
 
         A function of a `LambdaLR` may read many numbers. The planned number is a number near the
         number of steps, or a number that is named after epochs and equals the number of passes. If
-        every call raised the rate by the same amount, it is the length of the warm-up. A schedule
-        of the user plans for such a number if it keeps it under a fitting name (`OF_LENGTH`). After
-        an exception, warm-ups that are longer than the job are left out.
+        every call raised the rate by the same amount, it is the length of the warm-up. Otherwise it
+        is a number near the number of batches of one process or of all processes. A schedule of the
+        user plans for such a number if it keeps it under a fitting name (`OF_LENGTH`). After an
+        exception, warm-ups that are longer than the job are left out.
         """
         for number in list(self._alive):
             self._end(self._alive.pop(number))
@@ -117,8 +123,10 @@ class ScheduleObserver:
     def _end(self, made: _Made) -> None:
         applied = self._job.grouper.steps_applied
         steps, passes = applied - made.steps, self._passes() - made.passes
+        batches = self._job.grouper.batches_applied - made.batches
         state = made.state
-        for argument, planned, warms_up in _plans(made, steps, passes):
+        plans = tuple(_plans(made, steps, passes)) or tuple(_plans_of_batches(made, batches))
+        for argument, planned, warms_up in plans:
             self._ended.append(
                 ScheduleEnded(
                     step=max(0, applied - 1),
@@ -129,6 +137,8 @@ class ScheduleObserver:
                     steps=steps,
                     passes=passes,
                     warms_up=warms_up,
+                    batches=batches,
+                    processes=made.processes,
                     location=made.location,
                 )
             )
@@ -161,6 +171,26 @@ def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int, boo
             return
 
 
+def _plans_of_batches(made: _Made, batches: int) -> Iterator[tuple[str, int, bool]]:
+    """Yield name and number of the calls of a schedule that plans one for each batch."""
+    if made.kind is LambdaLR:
+        found = {k: v for f in made.state["lr_lambdas"] for k, v in numbers_read(f).items()}
+    else:
+        found = dict(_lengths(made.state))
+    for name, number in found.items():
+        for counted in (batches, batches * made.processes):
+            if abs(number - counted) <= NEAR * counted:
+                yield name, number, False
+                return
+
+
+def _processes() -> int:
+    """Return the number of processes that train together."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 1
+    return int(distributed.get_world_size())
+
+
 def is_users_own(kind: type[Any]) -> bool:
     """Return whether a class is a schedule that the user wrote."""
     own = issubclass(kind, LRScheduler) and inspect.isfunction(vars(kind).get("get_lr"))
@@ -171,13 +201,18 @@ def _plans_of_users(
     state: Mapping[str, Any], steps: int, passes: int
 ) -> Iterator[tuple[str, int, bool]]:
     """Yield the planned number of calls of a schedule that the user wrote."""
-    for name, number in state.items():
-        fits = any(part in name.lower() for part in OF_LENGTH) and "warm" not in name.lower()
-        if not fits or type(number) is not int or name in OF_TORCH or number < LEAST:
-            continue
+    for name, number in _lengths(state):
         if number == passes or abs(number - steps) <= NEAR * steps:
             yield name, number, False
             return
+
+
+def _lengths(state: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the numbers that a schedule of the user keeps under the name of a length."""
+    for name, number in state.items():
+        fits = any(part in name.lower() for part in OF_LENGTH) and "warm" not in name.lower()
+        if fits and type(number) is int and name not in OF_TORCH and number >= LEAST:
+            yield name, number
 
 
 def _warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tuple[str, int] | None:
