@@ -108,6 +108,7 @@ PLANTED = (
     exactly("likelihood_minimized", "LOS429", 0, severity="warning"),
     exactly("penalty_per_pixel", "LOS434", 0, severity="warning"),
     exactly("soft_targets_of_other_rows", "LOS435", 0, severity="warning"),
+    exactly("scores_summed", "LOS436", 0, severity="warning"),
     exactly("attention_mask_wrong", "STR733", 0),
     exactly("interpolated_labels", "DAT538", 0, severity="warning"),
     exactly("zero_slope", "STR734", 0, layer="encoder.0", severity="warning"),

@@ -50,6 +50,7 @@ class TestTorch(AdapterTests):
         "PolicyLoss": "tests/adapters/torch/losses/test_policies.py",
         "AttentionAxis": "tests/adapters/torch/layers/test_attention_axes.py",
         "PaddingWeights": "tests/adapters/torch/layers/test_padding_weights.py",
+        "ScoresSummed": "tests/adapters/torch/losses/test_pair_scores.py",
         "SoftTargets": "tests/adapters/torch/losses/test_soft_targets.py",
         "ShiftedTargets": "tests/adapters/torch/losses/test_shifted_targets.py",
         "ZeroSlope": "tests/adapters/torch/losses/test_zero_slopes.py",

@@ -76,3 +76,17 @@ class OwnRowCompetes(Fact, frozen=True, kw_only=True, tag=True):
     found: int
     rows: int
     location: str | None = None
+
+
+class ScoresSummed(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss of log-sigmoids sums the scores of several pairs before one of the log-sigmoids.
+
+    It did so in `found` of `looks` inspected backward passes of a line, in which another
+    log-sigmoid got the scores of single pairs. `scores` is the number of summed scores. `location`
+    is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    scores: int
+    location: str | None = None

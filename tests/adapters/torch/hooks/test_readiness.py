@@ -28,7 +28,7 @@ OF_LOSSES = {
     *("loss_diverging", "loss_oscillating", "loss_spike", "loss_unchanged", "nonfinite_loss"),
     *("distances_as_scores", "likelihood_minimized", "mirrored_targets", "overlap_of_scores"),
     *("own_row_competes", "penalty_per_pixel", "shifted_targets", "zero_slope"),
-    "soft_targets_of_other_rows",
+    *("scores_summed", "soft_targets_of_other_rows"),
 }
 
 

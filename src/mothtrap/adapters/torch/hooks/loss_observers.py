@@ -52,6 +52,7 @@ from mothtrap.core.facts.pairs import (
     MarginLoss,
     OneSidedPairs,
     OwnRowCompetes,
+    ScoresSummed,
     SimilarityLoss,
 )
 from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss, UnreadEnds
@@ -110,7 +111,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
     observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)
     observers.add("loss terms", lambda: OwnRowObserver(job), OwnRowCompetes)
-    observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs)
+    observers.add("loss terms", lambda: PairScoreObserver(job), OneSidedPairs, ScoresSummed)
     observers.add("loss terms", lambda: HingeObserver(job, margins), MarginLoss, each_step=True)
     observers.add("evaluations", lambda: rows, LossRowsShared, each_step=True)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)

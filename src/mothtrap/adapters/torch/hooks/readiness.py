@@ -84,6 +84,7 @@ from mothtrap.core.facts.pairs import (
     MarginLoss,
     OneSidedPairs,
     OwnRowCompetes,
+    ScoresSummed,
     SimilarityLoss,
 )
 from mothtrap.core.facts.policies import PolicyEntropy, PolicyLoss, UnreadEnds
@@ -127,7 +128,7 @@ OF_BACKWARDS: Final = frozenset(
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
         *(CtcLabels, DistancesAsScores, GradientPenalty, OverlapBroadcast),
-        *(OverlapOfScores, PaddingWeights, SoftTargets),
+        *(OverlapOfScores, PaddingWeights, ScoresSummed, SoftTargets),
         *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )

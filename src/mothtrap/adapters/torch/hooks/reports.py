@@ -97,6 +97,7 @@ from mothtrap.core.facts.pairs import (
     MarginLoss,
     OneSidedPairs,
     OwnRowCompetes,
+    ScoresSummed,
     SimilarityLoss,
 )
 from mothtrap.core.facts.phases import PhasesTimed
@@ -185,6 +186,7 @@ IN_FULL_STEPS: Final = (
         DistancesAsScores,
         OverlapBroadcast,
         OverlapOfScores,
+        ScoresSummed,
         SoftTargets,
         PaddingWeights,
         BorderClasses,

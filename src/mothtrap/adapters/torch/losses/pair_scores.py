@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.job import graph
-from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
-from mothtrap.core.facts.pairs import OneSidedPairs
+from mothtrap.adapters.torch.losses.overlaps import signs_of
+from mothtrap.core.facts.pairs import OneSidedPairs, ScoresSummed
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -23,14 +25,19 @@ PRODUCTS = frozenset({"linear", "sum", "dot"})
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and the number of inspected ones with one sign only."""
+    """Backward passes of one line, and the number of inspected ones with a fault.
+
+    `together` and `apart` have one sign only; in `summed`, `scores` scores are summed.
+    """
 
     together: int = 0
     apart: int = 0
+    summed: int = 0
+    scores: int = 0
 
 
 class PairScoreObserver(LineObserver[_Line]):
-    """Detects a loss that pulls all pairs together, or pushes all of them apart."""
+    """Detects a loss that pulls all pairs together, or pushes all apart, or sums their scores."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, _Line)
@@ -40,6 +47,19 @@ class PairScoreObserver(LineObserver[_Line]):
         signs = list(_signs(root))
         line.together += len(signs) > 1 and set(signs) == {True}
         line.apart += len(signs) > 1 and set(signs) == {False}
+        scores = set(_summed_scores(root))
+        if len(scores) == 2 and 1 in scores:
+            line.summed, line.scores = line.summed + 1, max(scores)
+        if line.is_complete and line.summed:
+            self._job.recorder.notes.observe(
+                ScoresSummed(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    found=line.summed,
+                    scores=line.scores,
+                    location=place,
+                )
+            )
         if line.is_complete and line.looks in (line.together, line.apart):
             self._job.recorder.notes.observe(
                 OneSidedPairs(
@@ -70,6 +90,35 @@ def _signs(root: Node) -> Iterator[bool | None]:
             if child is not None and child not in seen:
                 seen.add(child)
                 waiting.append((child, graph.sign_through(negated, operation(node), place)))
+
+
+def _summed_scores(root: Node) -> Iterator[int]:
+    """Yield, for each log-sigmoid of matrix products, how many of them are summed before it."""
+    found: list[int] = []
+
+    def is_score(node: Node) -> bool:
+        behind = _unsigned(_score(node))
+        if behind is None:
+            return False
+        product = _unsigned(behind.next_functions[0][0]) if operation(behind) == "sum" else behind
+        if product is None or operation(product) != "linear":
+            return True
+        sizes = [math.prod(output_shape(one) or ()) for one in (product, behind)]
+        found.append(sizes[0] // max(1, sizes[1]))
+        return True
+
+    list(signs_of(root, is_score))
+    yield from found
+
+
+def _unsigned(node: Node | None) -> Node | None:
+    """Return the operation behind views and sign changes."""
+    for _ in range(MAX_SIGNS):
+        node = graph.through_views(node)
+        if node is None or operation(node) != "neg":
+            break
+        node = node.next_functions[0][0]
+    return node
 
 
 def _score(node: Node) -> Node | None:
