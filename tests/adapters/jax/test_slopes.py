@@ -62,7 +62,7 @@ def test_names_the_operation_and_its_line(loss: Callable[..., Any], words: str) 
     assert linecache.getline(path, int(line)).strip().endswith("# the culprit")
 
 
-def straight_through(w: Any, x: Any, y: Any) -> Any:
+def rounded_with_a_slope(w: Any, x: Any, y: Any) -> Any:
     score = jax.nn.sigmoid(x @ w)[:, 0]
     score = score + jax.lax.stop_gradient(jnp.round(score) - score)
     return ((score - y) ** 2).mean()
@@ -77,6 +77,6 @@ def counted_too(w: Any, x: Any, y: Any) -> Any:
     return ((x @ w)[:, 0] - y).mean() ** 2 + 0.1 * chosen(w, x, y)
 
 
-@pytest.mark.parametrize("loss", [straight_through, masked, counted_too])
+@pytest.mark.parametrize("loss", [rounded_with_a_slope, masked, counted_too])
 def test_quiet_if_another_way_has_a_slope(loss: Callable[..., Any]) -> None:
     assert not flat(loss)
