@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from tests.rules.windows import window
 
 from mothtrap.core.facts.modules import ZeroSlope
@@ -41,3 +42,9 @@ def test_the_operation_and_the_layers_are_named() -> None:
     assert finding.layers == ("encoder.0",)
     assert "80 % of the trained parameters only through sign" in finding.message
     assert finding.fixes[0].startswith("Pass the gradient through")
+
+
+def test_an_argmax_in_a_loss_has_another_fix_than_a_rounding() -> None:
+    one = msgspec.structs.replace(looked(5), operation="`argmax`")
+    [finding] = zero_slope().check(window(one))
+    assert finding.fixes[0].startswith("Compute the loss from the scores")

@@ -10,6 +10,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
+ROUNDING = ("sign", "sgn", "round", "floor", "ceil", "trunc")
+"""Operations through which a gradient can be passed as if they were not there."""
+
 
 @rule(
     "STR734",
@@ -18,6 +21,7 @@ from mothtrap.rules._effects import UNLEARNED
     explains=(
         *UNLEARNED,
         *("zero_gradient", "unchanged_tensor", "update_ratio", "epsilon_too_large"),
+        "disconnected_parameter",
         *("vanishing_gradient", "overfit", "learning_rate_too_low"),
     ),
 )
@@ -28,7 +32,8 @@ def zero_slope(
 
     What it detects:
         Trained parameters from which every way to the loss passes through `sign`, `round`, `floor`,
-        `ceil`, or `trunc`.
+        `ceil`, or `trunc`. JAX: also through `argmax`, a comparison, or a conversion to integers,
+        if this is true for all parameters.
 
     Why it matters:
         The derivative of these operations is 0. So the gradient of everything before them is
@@ -46,6 +51,8 @@ def zero_slope(
           `y = x + (torch.sign(x) - x).detach()`.
         - Replace the operation by one with a slope in training, such as `torch.tanh(x)` for
           `torch.sign(x)`.
+        - Compute the loss from the scores, such as a cross-entropy of the logits. Use an accuracy,
+          an `argmax`, or a threshold only as a metric.
 
     Example:
         code = torch.sign(encoder(x))
@@ -58,6 +65,7 @@ def zero_slope(
     for one in window.seen(ZeroSlope, steps=looks):
         if one.found < looks:
             continue
+        rounds = any(name in one.operation for name in ROUNDING)
         return Found.of(
             one,
             f"the loss reaches {one.parameters / one.of:.0%} of the trained parameters only "
@@ -66,5 +74,6 @@ def zero_slope(
             step=0,
             count=one.found,
             evidence={"value": one.parameters / one.of, "looks": one.looks, "limit": looks},
+            fixes=(0, 1) if rounds else (2,),
         )
     return None

@@ -107,14 +107,14 @@ class Evaluations:
             norms = tuple(changed_in_evaluation(layout, leaves, self._named))
             phase = self._phases[layout.function] = _Phase(layout, dropouts, norms)
             newest = {index for index in taken if id(leaves[index]) in self._weights}
-            about = phase, jitted, inputs, newest
-            self._job.contain_part("old weights", self._look_for_old, *about)
+            given = phase, jitted, inputs, newest
+            self._job.contain_part("old weights", self._look_for_old, *given)
         phase.calls += 1
-        given = [leaf for index, leaf in enumerate(leaves) if index not in taken]
-        if any(leaf is one for leaf in given for one in self._latest):
+        data = [leaf for index, leaf in enumerate(leaves) if index not in taken]
+        if any(leaf is one for leaf in data for one in self._latest):
             return  # the batch that was just trained on
         if made and not any(np.ndim(leaf) for leaf in made):
-            arrays = _host(given)
+            arrays = _host(data)
             self._rows.evaluated(layout.function, arrays, layout.place)
             about = layout.function, arrays, layout.place
             self._job.contain_part("scales of inputs", self._scales.evaluated, *about)

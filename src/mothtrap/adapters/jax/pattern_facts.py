@@ -12,10 +12,17 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.layers import MaskOfOnes
 from mothtrap.core.facts.losses import MixedAxes
+from mothtrap.core.facts.modules import ZeroSlope
 from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.tracing.describe.term_facts import OF_TERMS, REPORTED_AT, facts_of
 
-OF_PATTERNS: Final = (*(TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes), *OF_TERMS)
+OF_PATTERNS: Final = (
+    *(TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes, ZeroSlope),
+    *OF_TERMS,
+)
+FLAT_AT: Final = (4, 16, 64)
+"""Inspections after which a loss without a slope is reported."""
+SHOWN: Final = 8
 
 
 class PatternFacts:
@@ -54,6 +61,8 @@ class PatternFacts:
                         location=line,
                     )
                 )
+        if found.flat is not None and count in FLAT_AT:
+            self._flat(shadow, looks, count, *found.flat)
         if found.terms is not None and count in REPORTED_AT:
             for fact in facts_of(found.terms, step=step, looks=count, location=location):
                 self._job.fact(fact)
@@ -61,6 +70,25 @@ class PatternFacts:
             self._mask(line, np.asarray(mask))
         if found.codes:
             self._codes(shadow, looks)
+
+    def _flat(
+        self, shadow: Shadow, looks: Looks, count: int, operation: str, line: str | None
+    ) -> None:
+        """Report a loss that depends on the weights only through an operation without a slope."""
+        elements = sum(int(np.size(gradient)) for gradient in looks.gradients)
+        modules = dict.fromkeys(name.rpartition(".")[0] or name for name in shadow.names)
+        self._job.fact(
+            ZeroSlope(
+                step=self._job.now.step,
+                looks=count,
+                found=count,
+                operation=operation,
+                parameters=elements,
+                of=elements,
+                layers=tuple(modules)[:SHOWN],
+                location=line,
+            )
+        )
 
     def _mask(self, line: str | None, mask: np.ndarray[Any, Any]) -> None:
         """Report a numeric mask that hides nothing: zeros and ones that are only added."""

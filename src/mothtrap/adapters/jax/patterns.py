@@ -13,6 +13,7 @@ from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.internals import Caller
 from mothtrap.adapters.jax.loss_terms import Terms, TracedOperations, terms_of
 from mothtrap.adapters.jax.made import Made
+from mothtrap.adapters.jax.slopes import Flat, Slopes
 from mothtrap.tracing.describe.loss_terms import LossTerms
 from mothtrap.tracing.describe.mixed_axes import mixes
 
@@ -39,6 +40,7 @@ class Found:
         chosen_from: shapes of the predictions among which integers choose.
         sights: lines of self-attention operations.
         terms: terms of the loss; None until its last operation.
+        flat: operation without a slope through which the loss gets all of the weights.
     """
 
     trained_targets: list[str | None] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Found:
     chosen_from: list[tuple[int, ...]] = field(default_factory=list)
     sights: list[str | None] = field(default_factory=list)
     terms: Terms | None = None
+    flat: Flat | None = None
 
 
 class Patterns:
@@ -80,6 +83,7 @@ class Patterns:
         self._kept: list[Any] = []
         self._predicted: set[int] = set()
         self._weights: list[Any] = []
+        self._slopes = Slopes()
 
     def differentiated(self, leaves: Sequence[Any]) -> None:
         """Record the arrays with respect to which gradients are computed."""
@@ -96,6 +100,7 @@ class Patterns:
     def operation(self, eqn: Any, caller: Caller, values: Sequence[Any], result: Any) -> None:
         """Process an operation that was recorded in `made`."""
         name = eqn.primitive.name
+        self._slopes.operation(eqn, caller, values, result, self._carrying)
         self.carried(name, values, [result])
         if name in LAYERS or any(id(value) in self._predicted for value in values):
             self._predicted.add(id(result))
@@ -114,6 +119,7 @@ class Patterns:
         """Read the terms of a loss whose operations are all recorded."""
         terms = LossTerms(TracedOperations(self._made), loss)
         self.found.terms = terms_of(terms, self.has_gradient)
+        self.found.flat = self._slopes.before(loss)
         scores = terms.scores()
         if scores is not None and scores.labels is not None:
             pair = scores.values, scores.labels

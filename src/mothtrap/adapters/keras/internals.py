@@ -160,6 +160,18 @@ def is_leaf(layer: Any) -> bool:
     return not getattr(layer, "_layers", None)
 
 
+def sequences_shape(layer: Any) -> tuple[int | None, ...] | None:
+    """Return the shape of the sequences for which a recurrent layer was built.
+
+    None if it is unknown, or if the layer also gets an initial state.
+    """
+    shapes = getattr(layer, "_build_shapes_dict", None) or {}
+    shape = shapes.get("sequences_shape")
+    if shape is None or shapes.get("initial_state_shape") is not None or len(shape) != 3:
+        return None
+    return tuple(shape)
+
+
 def loss_totals(model: Any) -> tuple[float, float] | None:
     """Return sum and weight of the losses since the metrics were reset; None if unknown."""
     tracker = getattr(model, "_loss_tracker", None)

@@ -17,6 +17,7 @@ from mothtrap.adapters.keras import (
     losses,
     optimizers,
     states_kept,
+    time_steps,
     wiring,
 )
 from mothtrap.adapters.keras.fits import Fit, label_of
@@ -170,6 +171,9 @@ class Models:
             )
         )
         self._report_frozen(model)
+        single = time_steps.single(model, self._job.now.step)
+        if single is not None:
+            self._job.fact(single)
 
     def tell_left_out(self, looks: Sequence[Look], given: Collection[int]) -> None:
         """Report models with weights that no optimizer holds.

@@ -34,6 +34,7 @@ from mothtrap.core.facts.layers import (
     InitialWeights,
     MaskOfOnes,
     OutputSpread,
+    SingleTimeSteps,
     UnitInputs,
 )
 from mothtrap.core.facts.loss_terms import AgreeingLosses, CodeNoise
@@ -51,7 +52,7 @@ EVERY_STEP: Final = (
     *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
     *(WeightsAveraged, ShuffledApart, MetricBroadcast, ValueReadOnce, TrainableIgnored),
-    StatesKept,
+    *(StatesKept, SingleTimeSteps),
 )
 """Facts that are searched for in each step, even if the program is not visible."""
 

@@ -287,6 +287,18 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class SingleTimeSteps(Fact, frozen=True, kw_only=True, tag=True):
+    """Trained recurrent layers whose input is one time step, and which begin with a zero state.
+
+    `layers` are their names, `features` the number of values in the time step of the first of them.
+    `location` is the line that created it. Reported once for each model.
+    """
+
+    layers: tuple[str, ...]
+    features: int
+    location: str | None = None
+
+
 class RowTaken(Fact, frozen=True, kw_only=True, tag=True):
     """A model predicts from the positions of the last row of a batch of a recurrent layer.
 
