@@ -1,6 +1,6 @@
 """A ladder: faults of growing strength, and the damage that each does to the score.
 
-Each of twenty families makes one program of `bench/rungs` worse in six strengths. Eight healthy
+Each of 28 families makes one program of `bench/rungs` worse in six strengths. Eight healthy
 runs of the program, with other seeds, show how much its score varies. The damage of a rung is the
 difference between its score and their mean, in standard deviations. A fault is named when a root
 finding of warning or worse bears a rule of its family.
@@ -52,7 +52,7 @@ class Family:
     @property
     def sinks(self) -> bool:
         """Return whether damage lowers the score, as for an accuracy, or for a misleading loss."""
-        return self.program in ("classify", "steep") or self.option == "leaked"
+        return self.program in ("classify", "steep", "recipe") or self.option == "leaked"
 
     def rungs(self) -> list[tuple[str, Program]]:
         """Return a name and a program for each strength."""
@@ -116,6 +116,39 @@ FAMILIES = (
         "rate",
         (0.5, 0.8, 1.2, 1.6, 2, 3),
         *("boosting_rate_too_high", "overfit", "overtraining", "stopped_too_late"),
+    ),
+    _family(
+        "recipe",
+        "warm-up",
+        (0.3, 1, 3, 10, 30, 100),
+        *("schedule_at_wrong_pace", "learning_rate_too_low"),
+    ),
+    _family("recipe", "average", (0.9, 0.99, 0.997, 0.999, 0.9997, 0.9999), "averaged_weights_lag"),
+    _family("recipe", "weight", (3, 10, 30, 100, 300, 1000), "class_weights_inverted"),
+    _family(
+        "recipe",
+        "rare",
+        (0.3, 0.1, 0.05, 0.02, 0.01, 0.001),
+        *("class_imbalance", "unseen_classes"),
+    ),
+    _family(
+        "recipe",
+        "merged",
+        (0.1, 0.3, 0.5, 0.7, 0.9, 1),
+        *("class_lost_in_evaluation", "confusion", "class_imbalance", "unseen_classes"),
+    ),
+    _family("recipe", "shrink", (0.5, 0.2, 0.1, 0.03, 0.01, 1e-3), "poor_initialization"),
+    _family(
+        "recipe",
+        "swapped",
+        (0.05, 0.1, 0.2, 0.4, 0.6, 0.9),
+        *("wrong_training_labels", "labels_unrelated", "memorized_rows"),
+    ),
+    _family(
+        "recipe",
+        "momentum",
+        (0.95, 0.98, 0.99, 0.995, 0.999, 0.9999),
+        *("learning_rate_too_high", "loss_diverging"),
     ),
 )
 

@@ -112,7 +112,7 @@ def test_every_rule_has_a_faulty_program() -> None:
     alone -= {"missing_activation", "probabilities_as_logits"}
     alone -= {"metric_contradicts_loss", "metric_watched_backwards", "loss_swamped"}
     alone -= {"averaged_weights_lag", "loss_arguments_swapped", "shuffled_apart"}
-    alone -= {"opponent_trained", "opponents_agree", "trainable_ignored"}
+    alone -= {"opponent_trained", "opponents_agree", "trainable_ignored", "states_of_other_rows"}
     alone -= {"update_dropped", "key_reused", "callback_in_step", "value_read_once"}
     alone -= {check.name() for check in every_check()}  # tests/checks
     assert {planted.name for planted in PLANTED} == alone

@@ -30,6 +30,19 @@ def test_a_loss_that_weighs_its_classes_makes_it_a_note() -> None:
     assert check(classified(RARE, weighted=True))[0].severity is Severity.INFO
 
 
+def test_weights_that_do_not_favor_the_rare_class_make_no_difference() -> None:
+    severities = {
+        weights: check(classified(RARE, class_weights=weights))[0].severity
+        for weights in ((1.0, 1.0), (1.0, 0.5), (1.0, 9.0), (1.0,))
+    }
+    assert severities == {
+        (1.0, 1.0): Severity.WARNING,
+        (1.0, 0.5): Severity.WARNING,
+        (1.0, 9.0): Severity.INFO,
+        (1.0,): Severity.INFO,  # the other weight is unknown
+    }
+
+
 def test_a_class_that_is_mostly_mispredicted_is_a_warning_once_the_rest_is_learned() -> None:
     [finding] = check(classified([[40, 0, 0], [0, 40, 0], [6, 13, 1]]))
     assert (finding.severity, finding.evidence["class"]) == (Severity.WARNING, 2)

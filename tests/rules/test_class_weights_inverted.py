@@ -55,6 +55,18 @@ def test_of_many_classes_most_must_weigh_by_their_counts() -> None:
     assert check([1.0, 1.0, 1.5, 2.0, 0.1], counts) == [], "the last one is of no interest"
 
 
+def test_a_class_that_outweighs_all_others_is_a_warning() -> None:
+    even = np.diag([20, 20, 20, 20, 20])
+    [finding] = check([1.0, 300.0, 1.0, 1.0, 1.0], even)
+    assert finding.severity is Severity.WARNING
+    assert finding.title == "one class outweighs all others"
+    assert "class 1 has weight 300, and no other class more than 1: 20 % of" in finding.message
+    assert check([1.0, 9.0, 1.0, 1.0, 1.0], even) == []
+    assert check([1.0, 60.0, 60.0], np.diag([98, 1, 1])) == [], "weights of inverse counts"
+    assert check([1.0, 300.0], np.diag([50, 50])) == [], "two classes may be weighed on purpose"
+    assert check([0.0, 0.0, 1.0, 1.0], np.diag([25, 25, 25, 25])) == [], "left out on purpose"
+
+
 def test_a_loss_without_weights_is_not_judged() -> None:
     with pytest.raises(NotApplicable, match="no loss has class weights"):
         check([])

@@ -151,3 +151,27 @@ def test_a_target_network_that_changes_and_a_teacher_are_fine() -> None:
     for steps, digest, same in (([0, 200], "a", 0), ([0, 900], "", 0), ([0, 900], "a", 1)):
         with pytest.raises(NotEnoughData):
             targets(steps, digest=digest, same=same)
+
+
+def test_a_compiled_evaluation_that_ignores_the_weights_it_gets() -> None:
+    phases = [
+        EvaluationPhase(
+            step=40 * (number + 1),
+            mode=Mode.EVAL,
+            module="eval_step",
+            module_type="eval_step",
+            forwards=3,
+            trains=False,
+            number=number,
+            steps=40,
+            old_weights=True,
+            location="a.py:9",
+        )
+        for number in range(2)
+    ]
+    [finding] = EvaluationUnchanged().check(window(*phases))
+    assert (finding.severity, finding.step, finding.location) == (Severity.WARNING, 40, "a.py:9")
+    assert "`eval_step` gets the trained weights, but its result does not depend" in finding.message
+    assert "`state.params`" in finding.fixes[0]
+    with pytest.raises(NotEnoughData):
+        EvaluationUnchanged().check(window(*phases[:1]))

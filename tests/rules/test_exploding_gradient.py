@@ -7,6 +7,7 @@ from tests.rules.windows import gradients, loss, loss_call_of, noise, series, wi
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.data import StatesKept
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Matrix, Series
@@ -250,3 +251,27 @@ def test_a_gradient_as_at_the_start_is_no_explosion_while_the_loss_stands() -> N
     assert check(norm(norms), losses) == []
     norms[-10:] = 6.0
     assert [one.severity for one in check(norm(norms), losses)] == [Severity.WARNING]
+
+
+def test_a_growth_after_which_training_recovers_is_a_spike() -> None:
+    norms = [3.0, *[10.0] * 20, *[6e-3] * 30, 0.05, 0.2, 6.0, 40.0]
+    losses = [2.5, *[1.0] * 20, *[6e-4] * 30, 1e-3, 4e-3, 0.3, 12.0]
+    assert not check(norm(norms), loss(losses)), "it may be a spike"
+    assert not check(norm([*norms, 8.0, 1.2, 0.08]), loss([*losses, 1.4, 0.04, 5e-3]))
+    assert check(norm([*norms, 50.0, 60.0, 90.0]), loss([*losses, 14.0, 20.0, 30.0]))
+
+
+def test_data_that_do_not_fit_what_was_learned_are_no_explosion() -> None:
+    norms = [1.67, 1.57, 1.4, *[2.4e-3] * 60, 0.06, 1.55, 1.24, 0.8, 0.6]
+    losses = [0.63, 0.55, 0.44, *[3e-4] * 60, 0.016, 0.52, 0.32, 0.13, 0.1]
+    assert not check(norm(norms), loss(losses))
+    higher = np.array(losses)
+    higher[-4:] *= 10
+    assert check(norm(norms), loss(higher))
+
+
+def test_layers_that_keep_their_state_begin_each_pass_anew() -> None:
+    norms, losses = late_explosion()
+    kept = StatesKept(step=0, layers=("lstm",), shuffled=False, batches=50)
+    [finding] = check(norm(norms), loss(losses), kept)
+    assert finding.severity is Severity.INFO

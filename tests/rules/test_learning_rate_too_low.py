@@ -67,6 +67,14 @@ def test_fires_when_the_loss_falls_ever_faster_and_is_still_high() -> None:
     assert finding.fixes[0] == "Raise the learning rate from 0.0001 to about 1e-03."
 
 
+def test_a_large_epsilon_is_the_first_thing_to_change() -> None:
+    rates = series("lr", np.full(300, 1e-4))
+    seen = window(rates, facts(epsilon=0.1), loss(SPEEDING_UP), ratios(1e-3), steps=300)
+    [finding] = LearningRateTooLow().check(seen)
+    assert finding.message.endswith("divides by a large epsilon, 0.1")
+    assert finding.fixes[0].startswith("Use the default epsilon")
+
+
 @pytest.mark.parametrize(
     ("values", "change"),
     [

@@ -5,6 +5,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.loss_terms import OverlapBroadcast
 from mothtrap.core.facts.losses import LossCall, MetricBroadcast
 from mothtrap.core.findings import Severity
 from mothtrap.rules.loss_broadcast import loss_broadcast
@@ -87,3 +88,21 @@ def test_does_not_apply_to_class_losses() -> None:
 def test_cannot_judge_before_a_loss_was_traced() -> None:
     with pytest.raises(NotEnoughData):
         loss_broadcast().check(window(steps=2))
+
+
+@pytest.mark.parametrize(("found", "findings"), [(5, 1), (3, 0)])
+def test_an_overlap_counts_predictions_several_times(found: int, findings: int) -> None:
+    seen = OverlapBroadcast(
+        step=12,
+        looks=5,
+        found=found,
+        prediction_shape=(8, 1, 16, 16),
+        target_shape=(8, 3, 16, 16),
+        location="train.py:5",
+    )
+    every = loss_broadcast().check(window(seen, LossCall(step=0, operation="elementwise")))
+    assert len(every) == findings
+    for one in every:
+        assert (one.severity, one.location) == (Severity.ERROR, "train.py:5")
+        assert "counts each prediction several times" in one.message
+        assert one.fixes[0].startswith("Give the target the shape of the prediction")

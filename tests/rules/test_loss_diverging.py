@@ -57,6 +57,14 @@ def test_warns_when_half_of_the_gains_are_lost() -> None:
     assert finding.severity is Severity.WARNING
 
 
+def test_warns_when_the_loss_is_a_multiple_of_its_lowest_level() -> None:
+    risen = 0.75 + noise(100, scale=0.05)
+    [finding] = check(loss(np.concatenate([FALLING[:200], risen])))
+    assert finding.severity is Severity.WARNING
+    assert check(loss(np.concatenate([FALLING[:200], risen - 0.3]))) == []  # few gains are lost
+    assert check(loss(np.concatenate([0.15 + FALLING[:200], risen]))) == []  # only three times
+
+
 def test_fires_when_it_stays_above_its_beginning() -> None:
     values = np.concatenate([1 + noise(30, scale=0.05), 5 + noise(70, scale=0.5)])
     [finding] = check(loss(values))

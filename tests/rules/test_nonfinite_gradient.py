@@ -4,6 +4,7 @@ import pytest
 from tests.rules.windows import gradients, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.findings import Severity
 from mothtrap.rules.nonfinite_gradient import NonfiniteGradient
 
@@ -44,3 +45,16 @@ def test_stays_quiet_on_gradients_that_the_step_does_not_own() -> None:
 def test_cannot_judge_without_gradients() -> None:
     with pytest.raises(NotEnoughData, match="no gradient"):
         NonfiniteGradient().check(window(steps=3))
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_names_the_operation_whose_derivative_is_infinite(step: int) -> None:
+    slope = FirstBadOperation(
+        step=step, operation="norm", inputs=("from 0 to 2",), backward=True, location="a.py:3"
+    )
+    nan, inf = gradients("nan", {"w": [0, 3, 3, 3]}), gradients("inf", {"w": CLEAN})
+    [finding] = NonfiniteGradient().check(window(nan, inf, slope))
+    assert "the derivative of norm is infinite (from 0 to 2)" in finding.message
+    assert (finding.step, finding.location) == (1, "a.py:3")
+    [fix] = finding.fixes
+    assert "sqrt((x ** 2).sum() + 1e-12)" in fix

@@ -30,6 +30,15 @@ def test_fires_on_weights_so_small_that_the_signal_fades() -> None:
     assert "2 hidden layers are so small" in finding.message
 
 
+def test_biases_do_not_hide_weights_that_are_too_small() -> None:
+    [finding] = check([scale("0", 0.09, gain=0.02), scale("2", 0.07, gain=0.02)])
+    assert "2 hidden layers are so small" in finding.message
+    assert "consists of biases, and is 0.07x the size of the input of 0" in finding.message
+    residual = [scale("0", 1.0, gain=0.02), scale("2", 1.0, gain=0.02)]
+    assert check(residual) == []
+    assert check([scale("0", 0.09, gain=0.02), scale("2", 0.07, gain=0.5)]) == []
+
+
 def test_stays_quiet_on_the_usual_initializations() -> None:
     for gain in (3**-0.5, 1.0, 2**0.5):
         assert check([scale("0", gain, gain=gain), scale("2", gain**2, gain=gain)]) == []

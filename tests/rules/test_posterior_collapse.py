@@ -75,6 +75,24 @@ def test_stays_quiet(code_rms: float, share: float) -> None:
     assert check(code_rms, share) == []
 
 
+def test_outputs_that_are_larger_than_the_reconstruction_are_no_code() -> None:
+    looks = [
+        OutputSpread(
+            step=step,
+            root="detector",
+            place=str(place),
+            shape=shape,
+            spread=0.01,
+            rms=0.5 if place == 0 else 0.01,
+            largest=1.0,
+            inputs_differ=True,
+        )
+        for step in STEPS
+        for place, shape in enumerate([(8, 1, 16, 16), (8, 3, 16, 16), (8, 3, 16, 16)])
+    ]
+    assert PosteriorCollapse().check(window(*looks)) == []
+
+
 def test_needs_late_checks_and_three_outputs() -> None:
     with pytest.raises(NotEnoughData):
         check(0.01, 0.02, steps=(0, 1, 3, 7))

@@ -64,6 +64,14 @@ def test_warns_of_a_stream_that_gives_one_batch_only() -> None:
         check(passed(6, "iterable", batches=8))
 
 
+def test_a_large_batch_is_a_note_unless_the_script_holds_more_rows() -> None:
+    [finding] = check(passed(7, "iterable", batches=8, rows=100))
+    assert finding.severity is Severity.INFO
+    [finding] = check(passed(7, "iterable", batches=8, rows=100, source="x", of_rows=5000))
+    assert finding.severity is Severity.WARNING
+    assert finding.message.endswith("only on this batch of 100 rows, although `x` has 5000 rows")
+
+
 def test_waits_for_a_pass() -> None:
     with pytest.raises(NotEnoughData):
         RepeatedBatch().check(window(steps=5))

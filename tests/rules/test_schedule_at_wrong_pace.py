@@ -83,3 +83,17 @@ def test_stays_quiet(planned: int, calls: int) -> None:
 def test_needs_a_schedule() -> None:
     with pytest.raises(NotEnoughData):
         ScheduleAtWrongPace().check(window())
+
+
+def test_a_warm_up_longer_than_the_training_is_a_warning() -> None:
+    [finding] = check(
+        3360, 336, steps=336, warms_up=True, schedule="LambdaLR", argument="warmup_steps"
+    )
+    assert finding.severity is Severity.WARNING
+    assert "raises the learning rate for 3360 steps, but training had only 336" in finding.message
+    assert "LambdaLR (warmup_steps=3360)" in finding.message
+    [finding] = check(3360, 336, steps=336, warms_up=True, schedule="LambdaLR", argument="")
+    assert finding.message.startswith("LambdaLR raises")
+    assert check(3360, 150, steps=150, warms_up=True) == []  # a trial
+    assert check(400, 336, steps=336, warms_up=True) == []  # nearly there
+    assert check(3360, 336, steps=336) == []  # no warm-up

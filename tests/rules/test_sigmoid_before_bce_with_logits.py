@@ -6,6 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Severity
+from mothtrap.core.steps import Mode
 from mothtrap.rules.sigmoid_before_bce_with_logits import (
     LOSS,
     OF_PROBABILITIES,
@@ -42,6 +43,50 @@ def test_fires_on_two_sigmoids_under_a_loss_of_probabilities() -> None:
 @pytest.mark.parametrize("chain", [("sigmoid", "linear"), ("sigmoid", "mul", "sigmoid"), ()])
 def test_a_loss_of_probabilities_may_come_after_one_sigmoid(chain: tuple[str, ...]) -> None:
     assert check(call(*chain, operation=OF_PROBABILITIES)) == []
+
+
+def ranged(
+    low: float, high: float, *, mode: Mode = Mode.EVAL, step: int = 0, of: str = LOSS
+) -> LossCall:
+    return LossCall(
+        step=step,
+        mode=mode,
+        operation=of,
+        location="train.py:9" if mode is Mode.EVAL else "train.py:7",
+        predicted_least=low,
+        predicted_greatest=high,
+    )
+
+
+TRAINED = ranged(-4.0, 3.0, mode=Mode.TRAIN)
+PROBABILITIES = [ranged(0.01, 0.9, step=step) for step in range(4)]
+
+
+def test_an_evaluation_gets_probabilities_where_training_gets_logits() -> None:
+    [finding] = check(TRAINED, *PROBABILITIES)
+    assert (finding.severity, finding.mode, finding.location) == (
+        Severity.ERROR,
+        "eval",
+        "train.py:9",
+    )
+    assert "between 0.01 and 0.9 in all 4 inspected calls" in finding.message
+    assert finding.fixes[0].startswith("In evaluation, pass the logits")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [TRAINED, *PROBABILITIES[:3]],
+        [TRAINED, *PROBABILITIES, ranged(-0.1, 0.9, step=9)],
+        [ranged(0.0, 3.5, mode=Mode.TRAIN), *PROBABILITIES],
+        [ranged(-0.5, 1.0, mode=Mode.TRAIN), *PROBABILITIES],
+        [TRAINED, *[ranged(0.5, 0.5, step=step) for step in range(4)]],
+        PROBABILITIES,
+    ],
+    ids=["few calls", "also logits", "never below 0", "short span", "constant", "no training"],
+)
+def test_stays_quiet_on_evaluations(parts: list[LossCall]) -> None:
+    assert check(*parts) == []
 
 
 def test_other_losses_are_not_judged() -> None:

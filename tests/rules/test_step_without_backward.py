@@ -22,6 +22,16 @@ def test_fires_at_once_when_the_same_gradients_are_applied_again() -> None:
     assert "the same gradients again" in finding.message
 
 
+def test_a_loss_of_other_parameters_is_named() -> None:
+    of_both = [
+        series("loss", [1.0, 0.9], of=name, steps=steps, optimizers=("Adam",), location=place)
+        for name, steps, place in (("G", [0, 2], "train.py:5"), ("D", [1, 3], "train.py:9"))
+    ]
+    [finding] = StepWithoutBackward().check(window(state([FRESH, SAME] * 2), *of_both))
+    assert "of the loss at train.py:9, computed no gradient for its parameters" in finding.message
+    assert finding.location == "train.py:9"
+
+
 def test_fires_after_three_steps_without_gradients() -> None:
     [finding] = StepWithoutBackward().check(window(state([FRESH, NONE, NONE, NONE])))
     assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 1, 3)

@@ -61,6 +61,24 @@ def test_trees_that_stop_growing_are_a_warning() -> None:
     assert finding.severity is Severity.WARNING
 
 
+def test_trees_that_a_parameter_keeps_small_are_a_warning() -> None:
+    def grown(leaves: float, depth: int = 6, weight: str = "200") -> list:
+        fit = began(parameters={"min_child_weight": weight}, max_depth=depth)
+        return check(fit, *trees(leaves, 1, rounds=20), ended(20))
+
+    [finding] = grown(2.0)
+    assert (finding.severity, finding.title) == (Severity.WARNING, "trees hardly grow")
+    assert "trees have 2 leaves on average (limit 2.5), though 64 are allowed" in finding.message
+    assert finding.fixes == ("Lower `min_child_weight` from 200; the default is 1.",)
+    assert grown(3.0) == []
+    assert grown(2.0, depth=1) == []  # stumps on purpose
+    assert grown(2.0, weight="1") == []
+    few = began(parameters={"subsample": "0.01"}, max_depth=6)
+    [finding] = check(few, *trees(2.0, 1, rounds=20), ended(20))
+    assert "subsample 0.01" in finding.message
+    assert finding.fixes[0].startswith("Train each tree on more rows")
+
+
 def test_stays_quiet_while_trees_grow() -> None:
     assert check(began(), *trees(2.0, 1)) == []
     assert check(began(), *trees(1.0, 0, rounds=2), *trees(8.0, 3, rounds=10)) == []

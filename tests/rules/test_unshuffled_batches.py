@@ -5,7 +5,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.data import StatesKept, TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.targets import TrainedTarget
 from mothtrap.core.findings import Finding, Severity
@@ -162,3 +162,11 @@ def test_targets_that_have_a_gradient_are_made_by_the_model() -> None:
     assert check(rising)
     with pytest.raises(NotApplicable, match="outputs of the model itself"):
         check(rising, trained)
+
+
+def test_layers_that_keep_their_state_need_the_rows_in_order() -> None:
+    rising = of_values(np.sort(RANDOM.normal(size=1600)), 32)
+    kept = StatesKept(step=0, layers=("lstm",), shuffled=False, batches=50)
+    with pytest.raises(NotApplicable, match="the order matters"):
+        check(rising, kept)
+    assert check(rising, StatesKept(step=0, layers=("lstm",), shuffled=True, batches=50))

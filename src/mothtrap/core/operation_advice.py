@@ -17,6 +17,10 @@ _LIMITS = {"float16": "65,504", "bfloat16": "3.4e+38"}
 _INFINITE_DERIVATIVE = (
     "Add a small number to the input of `{name}`, e.g. 1e-12: its derivative at 0 is infinite."
 )
+_NORM = (
+    "Write `{name}` as the root of a sum that is never 0, `sqrt((x ** 2).sum() + 1e-12)`: its "
+    "derivative at 0 is not finite."
+)
 _AT_ONE = "Keep the input of `{name}` between -1 and 1: clip it, e.g. at 1 - 1e-6."
 _ADVICE = {
     "log": f"{_POSITIVE}.",
@@ -97,6 +101,7 @@ def advice_on(seen: FirstBadOperation) -> str:
         limit = _LIMITS.get(seen.overflowed, "a smaller number")
         return _OVERFLOW.format(name=seen.operation, type=seen.overflowed, limit=limit)
     if seen.backward and name not in ("acos", "asin"):
-        return _INFINITE_DERIVATIVE.format(name=seen.operation)
+        words = _NORM if name == "norm" else _INFINITE_DERIVATIVE
+        return words.format(name=seen.operation)
     found = _ADVICE_BY_SOURCE.get((name, seen.source)) or _ADVICE.get(name, "")
     return found.format(name=seen.operation)

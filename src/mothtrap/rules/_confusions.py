@@ -5,6 +5,7 @@ Shape suffixes: K = classes (rows: labels, columns: predictions).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -14,7 +15,9 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.evaluations import LabelledOutputs
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Window
+from mothtrap.rules._loss_calls import by_place
 
 
 def require_rows(window: Window, samples: int) -> None:
@@ -113,3 +116,27 @@ def misprediction(confusion_KK: Floats) -> Floats:
     """Return the misclassified share of the examples of each class, shape (K,)."""
     wrong_K: Floats = 1 - np.diagonal(by_row(confusion_KK))
     return wrong_K
+
+
+def evaluations(window: Window) -> list[list[LossCall]] | list[list[LabelledOutputs]]:
+    """Return the evaluations with predictions, by line: those with a loss if there are any."""
+    calls = list(window.seen(LossCall))
+    evaluated = [
+        call
+        for call in calls
+        if call.mode is Mode.EVAL and call.targets is not None and call.targets.confusion
+    ]
+    if evaluated:
+        return by_place(evaluated)
+    trained = {call.classes for call in calls if call.mode is Mode.TRAIN and _has_labels(call)}
+    found: dict[tuple[str, str], list[LabelledOutputs]] = defaultdict(list)
+    for one in window.seen(LabelledOutputs):
+        size = len(one.targets.confusion or ())
+        if any(size == (classes or 0) ** 2 for classes in trained):
+            found[one.site, one.variable].append(one)
+    return list(found.values())
+
+
+def _has_labels(call: LossCall) -> bool:
+    """Return whether a loss has one class number per row."""
+    return call.targets is not None and bool(call.targets.confusion)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,9 @@ HISTORY_STEPS = 10
 EBB_STEPS, EBB_JUMP = 10, 10.0
 """Steps within which a gradient falls again if one batch caused it to jump by this factor; chosen
 by hand."""
+
+SETTLING_STEPS = 3
+"""Steps after a growth of the norm that show whether it falls again; chosen by hand."""
 
 FLOOR_RATIO = 0.01
 """The baseline is at least this share of the norm in the first steps; chosen by hand."""
@@ -80,7 +84,14 @@ def level(norm_S: Floats, persisting: int, limit: float) -> Explosion | None:
     return None
 
 
-def growth(norm_S: Floats, *, factor: float, total: float, steps: int) -> Explosion | None:
+def growth(
+    norm_S: Floats,
+    *,
+    factor: float,
+    total: float,
+    steps: int,
+    is_over: Callable[[int], bool] = lambda _: False,
+) -> Explosion | None:
     """Find consecutive steps that each multiply the norm; needs no baseline.
 
     Args:
@@ -88,6 +99,7 @@ def growth(norm_S: Floats, *, factor: float, total: float, steps: int) -> Explos
         factor: growth from one step to the next.
         total: growth in more than two steps; two steps need its square.
         steps: least number of steps.
+        is_over: returns whether training has recovered from a growth that ended at an index.
     """
     if norm_S.max() < total * norm_S.min():
         return None
@@ -96,7 +108,7 @@ def growth(norm_S: Floats, *, factor: float, total: float, steps: int) -> Explos
         grown = float(norm_S[stop] / norm_S[begin])
         # A shorter rise must be larger: 1e3 over three steps, 1e6 over two.
         needed = total if stop - begin > 2 else total**2
-        if stop - begin >= steps and grown >= needed:
+        if stop - begin >= steps and grown >= needed and not is_over(stop):
             return Explosion(
                 onset=begin + 1,
                 last=stop,
@@ -113,6 +125,14 @@ def _only_falls(norm_S: Floats, index: int) -> bool:
     jumped = norm_S[index] >= EBB_JUMP * norm_S[index - 1]
     falls = np.median(tail_S[-3:]) < tail_S[0] and tail_S.max() <= 1.05 * tail_S[0]
     return bool(jumped and falls)
+
+
+def has_ebbed(norm_S: Floats, last: int) -> bool:
+    """Return whether a norm has fallen again within a few steps after it grew."""
+    tail_S = norm_S[last + 1 : last + 1 + EBB_STEPS]
+    if len(tail_S) < SETTLING_STEPS:
+        return False
+    return bool(np.median(tail_S[-SETTLING_STEPS:]) < norm_S[last] / EBB_JUMP)
 
 
 def _certain(norm_S: Floats, index: int, reference: float) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.estimators import EstimatorFitted, PredictionsCompared
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.facts.trees import TableSeen
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
@@ -64,7 +64,8 @@ class ClassImbalance(Rule):
         otherwise a note, because the imbalance is a property of the task. Warning also when more
         than `threshold_misprediction` of the examples of a class are misclassified, both among
         the last `samples` labels and the `samples` labels before them, while at least
-        `learned_share` of all examples are right. A note if the loss has class weights.
+        `learned_share` of all examples are right. A note if the class weights of the loss favor the
+        rare class.
 
     Stays quiet:
         For tokens, pixels, per-position tags, multi-label targets, soft targets, the real and
@@ -205,7 +206,7 @@ class ClassImbalance(Rule):
         if ratio <= self.threshold_imbalance:
             return None
         harm = self._harm(calls, counts_K)
-        weighted = any(call.targets is not None and call.targets.weighted for call in calls)
+        weighted = any(_favors(call.targets, rarest, most) for call in calls if call.targets)
         return finding_of_calls(
             self,
             window,
@@ -266,6 +267,14 @@ class ClassImbalance(Rule):
                 "labels": int(confusion_KK[worst].sum()),
             },
         )
+
+
+def _favors(targets: TargetSample, rare: int, frequent: int) -> bool:
+    """Return whether the weights of a loss favor the rare class, as far as they are known."""
+    weights = targets.class_weights
+    if max(rare, frequent) >= len(weights):
+        return targets.weighted
+    return weights[rare] > weights[frequent]
 
 
 def _share_in_words(share: float) -> str:

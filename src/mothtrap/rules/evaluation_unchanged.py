@@ -37,7 +37,8 @@ class EvaluationUnchanged(Rule):
     What it detects:
         Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
         loss changes. Also a copy of the trained model whose weights are equal in every evaluation,
-        no matter what is computed from its output. Also a target network that never changes.
+        no matter what is computed from its output. Also a target network that never changes. Also
+        a compiled function of JAX that gets the trained weights and does not use them.
 
     Why it matters:
         New weights or new rows change the loss at least in its last digit. If it stays equal, the
@@ -54,7 +55,9 @@ class EvaluationUnchanged(Rule):
         chooses the actions, over `target_steps` steps. Info when a copy that computes the targets
         of squared or absolute errors, from other data than the predictions in `target_looks` steps,
         has the same weights for `target_steps` steps, and a warning after `many_target_steps`. The
-        same if the loss consists of similarities, as in BYOL, whatever data the copy gets.
+        same if the loss consists of similarities, as in BYOL, whatever data the copy gets. JAX: a
+        warning when a function gets the newest weights in `old_evaluations` evaluations, but its
+        results depend on other arrays of the same shapes, which it read when it was compiled.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is also constant, and if the loss changed in
@@ -93,6 +96,9 @@ class EvaluationUnchanged(Rule):
         source=("chosen by hand: a changing model never repeats a loss this often"),
     )
     steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
+    old_evaluations: int = threshold(
+        2, unit="evaluations that ignore the weights", source="chosen by hand: it is certain"
+    )
     copies: int = threshold(
         3, unit="evaluations of a copy", source="chosen by hand: weights are compared, not losses"
     )
@@ -113,7 +119,11 @@ class EvaluationUnchanged(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the losses of each line that evaluates."""
-        copied = self._unchanged_copy(window) or self._unchanged_target(window)
+        copied = (
+            self._unused_weights(window)
+            or self._unchanged_copy(window)
+            or self._unchanged_target(window)
+        )
         if copied is not None:
             return [copied]
         every = evaluated(window)
@@ -124,6 +134,31 @@ class EvaluationUnchanged(Rule):
             )
         found = [self._finding(window, one) for one in long if self._is_unchanged(one)]
         return found[:1]
+
+    def _unused_weights(self, window: Window) -> Finding | None:
+        """Return a finding about a compiled function that ignores the weights that it gets."""
+        seen = [one for one in window.seen(EvaluationPhase) if one.old_weights]
+        if len(seen) < self.old_evaluations:
+            return None
+        last = seen[-1]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=seen[0].step,
+            last_step=last.step,
+            count=len(seen),
+            message=(
+                f"`{last.module}` gets the trained weights, but its result does not depend on "
+                f"them in {len(seen)} evaluations (limit {self.old_evaluations}): it uses arrays "
+                "of the same shapes that it read when it was compiled"
+            ),
+            evidence={"evaluations": len(seen), "limit": self.old_evaluations},
+            location=last.location,
+            fixes=(
+                f"Use the weights from the arguments of `{last.module}`, such as `state.params`, "
+                "not a variable outside of it.",
+            ),
+        )
 
     def _unchanged_copy(self, window: Window) -> Finding | None:
         """Return a finding about an evaluated copy of the model whose weights never change."""

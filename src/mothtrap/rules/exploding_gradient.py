@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import StatesKept
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
@@ -13,14 +16,17 @@ from mothtrap.core.needs import Need, any_of
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.core.window import Floats, Ints, Series, Window
 from mothtrap.rules._batch_rows import steps_of_many_rows
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 from mothtrap.rules._explosions import (
+    EBB_STEPS,
     HISTORY_STEPS,
+    SETTLING_STEPS,
     Explosion,
     growing_layers,
     growth,
+    has_ebbed,
     level,
     losses_around,
 )
@@ -46,6 +52,9 @@ HEALTHY_START = 100.0
 
 DEEP_LAYERS = 4
 """Fewest layers for which growth of the gradient with depth is checked; chosen by hand."""
+
+WILD = 100.0
+"""Ratio to the first loss above which a loss does not recover; chosen by hand."""
 
 SMALL = 0.01
 """Norm below which a gradient is never called exploding; chosen by hand."""
@@ -77,12 +86,14 @@ class ExplodingGradient(Rule):
         `depth_ratio` times the gradient of the last layers from the start.
 
     Stays quiet:
-        For a spike of one or two steps; with very small batches, for a spike of steps that
+        For a spike of a few steps; with very small batches, for a spike of steps that
         have fewer than 16 rows in total. For the usual rise of the norm in early training. For
         a gradient that was near 0 before or is still below 0.01. While the loss keeps falling. For
-        a gradient that is no larger than in the first steps, if the loss does not rise.
+        a gradient that is no larger than in the first steps, if the loss does not rise, or is no
+        higher than in the first step.
         For steps that loss scaling skips. For growth with depth, if a layer gets a gradient of 0.
-        GAN players get at most a warning.
+        GAN players get at most a warning, and recurrent layers that keep their state from batch to
+        batch at most a note, because each pass begins with new states.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
@@ -109,7 +120,7 @@ class ExplodingGradient(Rule):
         *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
-        Need(facts=(LossCall,), optional=True),
+        Need(facts=(LossCall, StatesKept), optional=True),
     )
     proof = Proof(
         title="Gradient norm",
@@ -176,34 +187,52 @@ class ExplodingGradient(Rule):
         self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
     ) -> Finding | None:
         least = steps_of_many_rows(window)
-        explosion = self._search(norm_S, max(self.persisting_steps, least))
+
+        def is_over(last: int) -> bool:
+            return has_ebbed(norm_S, last) and _has_recovered(window, optimizer, int(steps_S[last]))
+
+        explosion = self._search(norm_S, max(self.persisting_steps, least), is_over)
         if explosion is None:
             return None
         if norm_S[explosion.onset : explosion.last + 1].max() < SMALL:
             return None
         since = int(steps_S[explosion.onset])
         before, after = losses_around(window, optimizer, since, int(steps_S[explosion.last]))
+        recent = len(norm_S) - 1 - explosion.last < SETTLING_STEPS
+        if not explosion.lasting and recent and _may_recover(window, optimizer, after):
+            return None
         grown = explosion.last - explosion.onset + 1
         if grown < least and after is not None and np.isfinite(after):
             return None  # caused by a few rows, and the loss is still finite
+        peak = norm_S[explosion.onset : explosion.last + 1].max()
+        as_at_start = steps_S[0] == 0 and peak <= norm_S[:START_NORMS].max()
         if before is None or after is None:
             severity = Severity.WARNING
+        elif as_at_start and after <= _first_loss(window, optimizer):
+            return None  # what was learned does not fit the latest data
         elif after >= explosion.loss_ratio * before or not np.isfinite(after):
             severity = Severity.ERROR
         elif after >= 0.9 * before and explosion.lasting:
             severity = Severity.WARNING
-            peak = norm_S[explosion.onset : explosion.last + 1].max()
-            if steps_S[0] == 0 and peak <= norm_S[:START_NORMS].max():
-                return None  # as at the start: it was small in between
+            if as_at_start:
+                return None  # it was small in between
         else:
             return None
         if has_players(window):
             severity = Severity.WARNING
+        if any(True for _ in window.seen(StatesKept)):
+            severity = Severity.INFO  # each pass begins with new states
         return self._finding(window, optimizer, steps_S, norm_S, explosion, severity)
 
-    def _search(self, norm_S: Floats, persisting: int) -> Explosion | None:
+    def _search(
+        self, norm_S: Floats, persisting: int, is_over: Callable[[int], bool]
+    ) -> Explosion | None:
         return level(norm_S, persisting, self.ratio_limit) or growth(
-            norm_S, factor=self.growth_factor, total=self.growth_total, steps=self.growth_steps
+            norm_S,
+            factor=self.growth_factor,
+            total=self.growth_total,
+            steps=self.growth_steps,
+            is_over=is_over,
         )
 
     def _at_start(
@@ -324,3 +353,33 @@ class ExplodingGradient(Rule):
             },
             location=next((layer.location for layer in layers if layer.location), None),
         )
+
+
+def _may_recover(window: Window, optimizer: str, after: float | None) -> bool:
+    """Return whether the loss after a growth is still so low that it may be a spike."""
+    return after is not None and after <= WILD * _first_loss(window, optimizer)
+
+
+def _has_recovered(window: Window, optimizer: str, step: int) -> bool:
+    """Return whether the loss has fallen below its first value again soon after a step."""
+    for series in _whole_losses(window, optimizer):
+        after_S = series.values_S[(series.steps_S > step) & (series.steps_S <= step + EBB_STEPS)]
+        if len(after_S):
+            return bool(np.median(after_S[-SETTLING_STEPS:]) <= series.values_S[0])
+    return False
+
+
+def _first_loss(window: Window, optimizer: str) -> float:
+    """Return the loss of the first step; minus infinity if it is unknown."""
+    return next((float(one.values_S[0]) for one in _whole_losses(window, optimizer)), -np.inf)
+
+
+def _whole_losses(window: Window, optimizer: str) -> list[Series]:
+    """Return the losses of an optimizer that are known from the first step on."""
+    return [
+        series
+        for series in window.scalars("loss")
+        if not (optimizer and series.optimizers and optimizer not in series.optimizers)
+        and len(series)
+        and series.total == len(series)
+    ]

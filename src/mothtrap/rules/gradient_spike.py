@@ -6,6 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import StatesKept
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
@@ -52,8 +53,9 @@ class GradientSpike(Rule):
 
     Stays quiet:
         In the first steps of training. For steps that loss scaling skips and explosions (GRD101).
-        The finding is only a note with clipped gradients, in GANs, for policies, and for models
-        that compute their own targets.
+        The finding is only a note with clipped gradients, in GANs, for policies, for models that
+        compute their own targets, and for recurrent layers that keep their state from batch to
+        batch.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step, to a few times its median:
@@ -81,7 +83,7 @@ class GradientSpike(Rule):
         *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
-        Need(facts=(LossCall, PolicyEntropy, BootstrappedTargets), optional=True),
+        Need(facts=(LossCall, PolicyEntropy, BootstrappedTargets, StatesKept), optional=True),
     )
     proof = Proof(
         title="Gradient norm",
@@ -126,6 +128,8 @@ class GradientSpike(Rule):
         harmless = clipping_limit(window) is not None or has_players(window) or has_few_rows(window)
         # Rewards are rare, and each rollout or target network brings other targets.
         harmless = harmless or targets_move(window) or any(True for _ in window.seen(PolicyEntropy))
+        # Each pass begins with new states.
+        harmless = harmless or any(True for _ in window.seen(StatesKept))
         severity = Severity.WARNING if heard and not harmless else Severity.INFO
         told = heard or spikes
         first = told[0]

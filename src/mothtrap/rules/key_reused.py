@@ -43,6 +43,8 @@ def key_reused(
     What to do:
         - Split the key before each step: `key, own = jax.random.split(key)`, and pass `own`.
         - Fold the step number into the key: `jax.random.fold_in(key, state.step)`.
+        - Flax NNX: Create `nnx.Rngs` once, before the loop, and pass it to each step: a new
+          `nnx.Rngs(0)` always begins with the same keys.
 
     Example:
         key = jax.random.key(0)

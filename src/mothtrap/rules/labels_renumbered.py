@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -12,11 +10,9 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
-from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._confusions import by_row, confusion, late_calls
-from mothtrap.rules._loss_calls import by_place
+from mothtrap.rules._confusions import by_row, confusion, evaluations, late_calls
 
 SHOWN = 3
 """Maximum number of classes that a message names."""
@@ -85,7 +81,7 @@ def labels_renumbered(
     References:
         https://scikit-learn.org/stable/modules/generated/sklearn.preprocessing.LabelEncoder.html
     """
-    most, groups = 0, _evaluations(window)
+    most, groups = 0, evaluations(window)
     if not groups:
         raise NotApplicable("no predictions of an evaluation of at most 20 classes were recorded")
     for same in groups:
@@ -112,30 +108,6 @@ def labels_renumbered(
     if most < labels:
         raise NotEnoughData(f"needs {labels} labels of an evaluation, saw {most}")
     return None
-
-
-def _evaluations(window: Window) -> list[list[LossCall]] | list[list[LabelledOutputs]]:
-    """Return the evaluations with predictions, by line: those with a loss if there are any."""
-    calls = list(window.seen(LossCall))
-    evaluated = [
-        call
-        for call in calls
-        if call.mode is Mode.EVAL and call.targets is not None and call.targets.confusion
-    ]
-    if evaluated:
-        return by_place(evaluated)
-    trained = {call.classes for call in calls if call.mode is Mode.TRAIN and _has_labels(call)}
-    found: dict[tuple[str, str], list[LabelledOutputs]] = defaultdict(list)
-    for one in window.seen(LabelledOutputs):
-        size = len(one.targets.confusion or ())
-        if any(size == (classes or 0) ** 2 for classes in trained):
-            found[one.site, one.variable].append(one)
-    return list(found.values())
-
-
-def _has_labels(call: LossCall) -> bool:
-    """Return whether a loss has one class number per row."""
-    return call.targets is not None and bool(call.targets.confusion)
 
 
 def _renumbered(counts_KK: Floats, of_class: int, agreement: float) -> dict[int, int]:

@@ -16,7 +16,13 @@ from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part, has_players, learning_rates, loss_series
 from mothtrap.rules._stretches import last_stretch
-from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
+from mothtrap.rules._weights import (
+    WEIGHTS,
+    Ratios,
+    optimizer_facts,
+    optimizer_location,
+    update_ratios,
+)
 
 STILL_WARMING = ", whose warm-up has not ended"
 SHORTER_WARM_UP = "Shorten the warm-up, so that it ends after 3 to 10 % of the steps."
@@ -26,6 +32,8 @@ STEADY = 0.3
 """Share of the largest rate above which a rate counts as steady; chosen by hand."""
 PARTS = 6
 """Number of equal parts whose mean losses are compared; chosen by hand."""
+UNUSUAL_EPSILON = 1e-3
+"""Epsilon of an optimizer that may be the reason for small steps; the defaults are 1e-8 to 1e-6."""
 CRAWL_FACTOR = 10.0
 """Factor by which the rate is raised first; chosen by hand."""
 
@@ -63,7 +71,7 @@ class LearningRateTooLow(Rule):
         - Look for a factor that scales the rate down: a schedule, a division by the number of
           batches, a multiplier of the parameter group.
         - Check that nothing scales the gradient down: a mean over too many elements, clipping
-          to a tiny norm.
+          to a tiny norm, a large epsilon of the optimizer.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-7)
@@ -238,6 +246,10 @@ class LearningRateTooLow(Rule):
         first_fix: str = "",
     ) -> Finding:
         optimizer = series.optimizers[0] if series.optimizers else ""
+        known = optimizer_facts(window).get(optimizer)
+        if known is not None and (known.epsilon or 0.0) >= UNUSUAL_EPSILON:
+            message += f"; {optimizer} divides by a large epsilon, {known.epsilon:g}"
+            first_fix = f"Use the default epsilon of {optimizer}, about 1e-8."
         whole = series.total <= len(series)
         return self.finding(
             window,

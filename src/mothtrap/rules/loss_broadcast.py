@@ -6,38 +6,48 @@ import math
 from collections.abc import Iterable, Iterator
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.loss_terms import OverlapBroadcast
 from mothtrap.core.facts.losses import LossCall, MetricBroadcast
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
+from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 
 @rule(
     "STR706",
     title="broadcast in the loss",
-    needs=[Need(facts=(LossCall,)), Need(facts=(MetricBroadcast,), optional=True)],
+    needs=[
+        Need(facts=(LossCall,)),
+        Need(facts=(MetricBroadcast, OverlapBroadcast), optional=True),
+    ],
     explains=("cannot_overfit", "loss_not_decreasing", "stuck_at_chance", "overtraining"),
 )
-def loss_broadcast(window: Window) -> Iterator[Found]:
+def loss_broadcast(
+    window: Window, *, looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+) -> Iterator[Found]:
     """The prediction and the target of a loss are broadcast against each other.
 
     What it detects:
         An elementwise loss (squared, absolute, Huber ...) whose prediction and target have a
         different number of axes, have equal shapes without the axes of size 1, and give a result
         larger than either: `(N, 1)` and `(N,)` give `(N, N)`. Also a Keras metric that compares
-        them in this way.
+        them in this way. Also an overlap (Dice, intersection over union) whose target has more
+        values than the prediction, such as a mask with three channels.
 
     Why it matters:
         Every prediction is compared with every target. The loss is then smallest at the mean of all
         targets, and the model learns to predict this mean for every input. A metric that is
-        computed this way says nothing about the model.
+        computed this way says nothing about the model. An overlap counts each prediction several
+        times, so it can exceed 1, and the loss becomes negative.
 
     Fires:
         Error at the first such loss call. Warning if a Keras loss compares one output of each
         row, `(N, 1)`, with several targets, `(N, T)`: a recurrent layer that returns only its last
         output, or a last layer with too few units. Warning if a metric that is a function of the
-        script compares `(N, 1)` with `(N,)`.
+        script compares `(N, 1)` with `(N,)`. Error when, in at least `looks` inspected backward
+        passes at one line, an overlap multiplies the prediction with a target of more values.
 
     Stays quiet:
         For scalar targets, targets of size 1, and intended outer differences, in which both
@@ -57,15 +67,18 @@ def loss_broadcast(window: Window) -> Iterator[Found]:
         https://docs.pytorch.org/docs/stable/notes/broadcasting.html
     """
     calls, metrics = list(window.seen(LossCall)), list(window.seen(MetricBroadcast))
+    overlaps = [one for one in window.seen(OverlapBroadcast) if one.found >= looks]
     elementwise = [call for call in calls if call.operation == "elementwise"]
-    if not calls and not metrics:
+    if not calls and not metrics and not overlaps:
         raise NotEnoughData("no loss function call was observed")
-    if not elementwise and not metrics:
+    if not elementwise and not metrics and not overlaps:
         raise NotApplicable("no elementwise loss is used")
     if any(map(_is_broadcast, elementwise)):
         yield _in_loss(filter(_is_broadcast, elementwise))
     elif any(map(_is_stretched, elementwise)):
         yield _one_for_all(filter(_is_stretched, elementwise))
+    if overlaps:
+        yield _in_overlap(overlaps[0])
     if metrics:
         yield _in_metric(metrics[0])
 
@@ -85,6 +98,29 @@ def _in_metric(one: MetricBroadcast) -> Found:
             "target_shape": target,
         },
         title="broadcast in a metric",
+    )
+
+
+def _in_overlap(one: OverlapBroadcast) -> Found:
+    """Report an overlap that multiplies each prediction with several targets."""
+    return Found.of(
+        one,
+        f"the prediction has shape {one.prediction_shape} and the target {one.target_shape}: the "
+        f"overlap counts each prediction several times, in {one.found} of {one.looks} inspected "
+        "backward passes",
+        severity="error",
+        step=0,
+        count=one.found,
+        evidence={
+            "prediction_shape": list(one.prediction_shape),
+            "target_shape": list(one.target_shape),
+        },
+        fixes=(
+            "Give the target the shape of the prediction: for a mask that was read as an image "
+            "with three equal channels, use one of them: `mask[:, :1]`.",
+            "If the channels are different classes, give the last layer as many outputs.",
+        ),
+        title="broadcast in an overlap",
     )
 
 

@@ -54,7 +54,8 @@ class LossDiverging(Rule):
         consecutive steps, or at the last finite loss before NaN. Error when it stays above
         `lasting_ratio` times its initial level for `lasting_steps` steps without recovering.
         Error when it gives back `lost_share` of its earlier improvement and does not recover;
-        warning at half of the improvement. Competing losses (GAN) get at most a warning.
+        warning at half of the improvement, or at `fallen_back` of it if the loss is `multiple`
+        times its earlier level. Competing losses (GAN) get at most a warning.
 
     Stays quiet:
         For spikes that recover, learning-rate restarts, noise, and a loss near 0 that doubles.
@@ -106,6 +107,12 @@ class LossDiverging(Rule):
         50, unit="steps", source="chosen by hand: spikes and restarts recover sooner"
     )
     lost_share: float = threshold(0.8, unit="of the earlier improvement", source="chosen by hand")
+    fallen_back: float = threshold(
+        0.25, unit="of the earlier improvement", source="chosen by hand: half of a usual warning"
+    )
+    multiple: float = threshold(
+        4.0, unit="times the lowest level", source="chosen by hand: noise of batches stays below"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check every loss series."""
@@ -175,7 +182,9 @@ class LossDiverging(Rule):
             return None
         # The lower quartile: most of the last losses are higher.
         lost = (float(np.quantile(last, 0.25)) - best) / gained
-        if lost < 0.5:
+        level = float(np.median(last))
+        fell_back = level >= best + self.fallen_back * gained and level >= self.multiple * best
+        if lost < 0.5 and not fell_back:
             return None
         severity = Severity.ERROR if lost >= self.lost_share else Severity.WARNING
         return self._judgment(series, loss_S, best, best + 0.25 * gained, severity)

@@ -92,6 +92,8 @@ class NonfiniteGradient(Rule):
         worst = columns[0]
         step = int(nan.steps_S[first])
         seen = operation_at(window, step, backward=True)
+        if seen is None:  # the gradient of the step before was not recorded
+            seen = operation_at(window, step - 1, backward=True)
         fixes = (advice_on(seen),) if seen is not None else (REPLAY_NAMES_IT, *self.fixes(window))
         cause = f"; {operation_in_words(seen)}" if seen is not None else ""
         place = next((t.location for t in tensors if t.location), None)

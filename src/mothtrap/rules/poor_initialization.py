@@ -45,7 +45,8 @@ class PoorInitialization(Rule):
         times its fan-in is more than `theory_ratio` times the largest recommended value (He: 2),
         and its output is `effect_ratio` times its input. In `small_layers` or more hidden layers of
         a model without normalization it is less than 1/`theory_ratio` of the smallest recommended
-        value (PyTorch: 1/3), and hardly any signal is left. All weights of a hidden layer are one
+        value (PyTorch: 1/3), and hardly any signal is left: their output is small, or it is less
+        than `of_biases` of the input and consists of biases. All weights of a hidden layer are one
         nonzero number. Off by default: in the first `steps` steps the variances of layer outputs
         differ by more than `variance_ratio`, the middle 90 % of a layer's gradients lie within
         `distribution_range`, or the loss does not fall for `patience` consecutive steps.
@@ -110,6 +111,11 @@ class PoorInitialization(Rule):
         4.0, unit="times the size of the layer's input", source="chosen by hand"
     )
     small_layers: int = threshold(2, unit="hidden layers", source="chosen by hand")
+    of_biases: float = threshold(
+        0.25,
+        unit="times the size of the first input",
+        source="chosen by hand: PyTorch's biases are at 0.2 for 8 inputs, and residuals keep 1",
+    )
     variance_ratio: float = threshold(
         math.inf, unit="ratio of variances; 10 is a common default", source="chosen by hand: off"
     )
@@ -184,17 +190,20 @@ class PoorInitialization(Rule):
             if len(small) < self.small_layers or not hidden[0].input_rms:
                 continue
             left = hidden[-1].output_rms / hidden[0].input_rms
-            if left < limit**2:
-                return _Poor(
-                    layers=tuple(layer.layer for layer in small),
-                    message=(
-                        f"the weights of {len(small)} hidden layers are so small that the output "
-                        f"of {hidden[-1].layer} ({hidden[-1].layer_type}) is {left:.2g}x the size "
-                        f"of the input of {hidden[0].layer}"
-                    ),
-                    evidence={"value": left, "limit": limit**2, "gain": small[-1].gain},
-                    location=small[0].location,
-                )
+            signal = math.prod(layer.gain for layer in small)
+            if left >= limit**2 and not (left < self.of_biases and signal < limit**2):
+                continue
+            told = "is" if left < limit**2 else "consists of biases, and is"
+            return _Poor(
+                layers=tuple(layer.layer for layer in small),
+                message=(
+                    f"the weights of {len(small)} hidden layers are so small that the output "
+                    f"of {hidden[-1].layer} ({hidden[-1].layer_type}) {told} {left:.2g}x the size "
+                    f"of the input of {hidden[0].layer}"
+                ),
+                evidence={"value": left, "limit": limit**2, "gain": small[-1].gain},
+                location=small[0].location,
+            )
         return None
 
     def _constant(self, weights: list[InitialWeights], first: list[ForwardScales]) -> _Poor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -44,7 +45,8 @@ class PosteriorCollapse(Rule):
 
     Stays quiet:
         For codes that still use some of their units and give a reconstruction that follows its
-        input. During the first steps, when a code is small because of its initial weights. While
+        input. For outputs that are larger than the reconstruction, such as the heads of a detector.
+        During the first steps, when a code is small because of its initial weights. While
         the reconstruction depends more and more on the row.
 
     What to do:
@@ -141,7 +143,7 @@ class PosteriorCollapse(Rule):
         known = [looks for looks in late.values() if len(looks) >= self.looks]
         pair = _of_one_shape([looks for looks in known if self._is_below(looks, self.small)])
         if pair is not None:
-            others = [looks for looks in known if looks[0].shape != pair[0][0].shape]
+            others = [looks for looks in known if _may_decode(pair, looks)]
             same = next((looks for looks in others if self._is_constant(looks)), None)
             if same is None and all(self._vanished(looks, by_place) for looks in pair):
                 same = next(iter(others), None)
@@ -150,7 +152,7 @@ class PosteriorCollapse(Rule):
         pair = _of_one_shape([looks for looks in known if self._is_below(looks, self.weak)])
         if pair is None:
             return None
-        others = [looks for looks in known if looks[0].shape != pair[0][0].shape]
+        others = [looks for looks in known if _may_decode(pair, looks)]
         flat = next((looks for looks in others if self._is_flat(by_place[looks[-1].place])), None)
         return self._weak(window, pair, flat) if flat else None
 
@@ -231,6 +233,12 @@ class PosteriorCollapse(Rule):
             evidence={"rms": rms, "limit": limit, "share": share},
             location=last.location,
         )
+
+
+def _may_decode(pair: tuple[Looks, Looks], looks: Looks) -> bool:
+    """Return whether an output may be a reconstruction from a code, which is not larger."""
+    code, output = pair[0][0].shape, looks[0].shape
+    return code != output and math.prod(code) <= math.prod(output)
 
 
 def _of_one_shape(outputs: list[Looks]) -> tuple[Looks, Looks] | None:

@@ -40,7 +40,8 @@ class RepeatedBatch(Rule):
         For a stream, at least `stream_part` of the batches that would repeat if every worker read
         all of it must repeat (1/2 with two workers, 3/4 with four). Warning when a stream that one
         process reads, or a generator, has returned the same batch `single` times in a pass and no
-        other; info if the batch has more rows than `few`, because it may be all the data. Error
+        other; info if the batch has more rows than `few`, because it may be all the data, unless a
+        variable of the script or its generator holds at least four times as many rows. Error
         when 32 steps or more train on one batch, while the loader returns other batches that the
         model never gets; a custom Keras loop needs 32 inspected steps. Warning when a step in JAX
         gets at least four times as many rows as it trains on, and takes the same ones in 16
@@ -217,15 +218,17 @@ class RepeatedBatch(Rule):
 
     def _one_batch(self, window: Window, stuck: list[BatchesLoaded]) -> Finding:
         first = min(stuck, key=lambda found: found.step)
+        known = next((one for one in stuck if one.source), None)
+        why = f", although `{known.source}` has {known.of_rows} rows" if known else ""
         return self.finding(
             window,
-            severity=Severity.WARNING if first.rows <= self.few else Severity.INFO,
+            severity=Severity.WARNING if first.rows <= self.few or known else Severity.INFO,
             step=max(0, first.step - first.batches + 1),
             last_step=max(found.step for found in stuck),
             count=max(found.batches for found in stuck),
             message=(
                 f"{first.loader} returned the same batch {first.batches} times in a row and no "
-                "other batch, so the model trains only on this batch"
+                f"other batch, so the model trains only on this batch of {first.rows} rows{why}"
             ),
             fixes=tuple(fix for fix in self.fixes(window) if "worker" not in fix),
             evidence={"batches": first.batches, "limit": self.single},

@@ -35,12 +35,15 @@ class ScheduleAtWrongPace(Rule):
         user, it is an attribute such as `max_iters`. If a warm-up did not end although there were
         enough steps for it: a note when a `LinearLR` or a linear `LambdaLR` got less than
         `warm_up_share` of its calls, and a warning when a `LambdaLR` got less than `named_share` of
-        them, and its number has a name such as `warmup_steps`. Warning at the start when the
-        warm-up of a trainer takes at least as many steps as the whole training.
+        them, and its number has a name such as `warmup_steps`. Warning at the end of a job of at
+        least `least_steps` steps, all of them in a warm-up that reached less than `reached` of the
+        full rate. Warning at the start when the warm-up of a trainer takes at least as many steps
+        as the whole training.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer run or for
-        several cycles. Jobs with few steps per pass. Functions that compute the number.
+        several cycles. Jobs with few steps per pass. Functions that compute the number, except
+        for a linear warm-up. Warm-ups that are longer than a job which an exception ended.
 
     What to do:
         - Call `scheduler.step()` as often as the schedule plans: after each optimizer step if it
@@ -82,6 +85,10 @@ class ScheduleAtWrongPace(Rule):
         unit="of the calls of a warm-up whose length is named after steps",
         source="chosen by hand",
     )
+    reached: float = threshold(0.5, unit="of the full learning rate", source="chosen by hand")
+    least_steps: int = threshold(
+        200, unit="steps", source="chosen by hand: a shorter job may be a trial"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the calls of each schedule with its planned calls."""
@@ -116,8 +123,15 @@ class ScheduleAtWrongPace(Rule):
     def _judge(self, window: Window, one: ScheduleEnded) -> Finding | None:
         if one.calls <= 1 or one.planned <= 1:
             return None
-        severity, rare = Severity.WARNING, one.steps >= self.ratio * one.calls
-        if abs(one.planned - one.steps) <= self.tolerance * one.planned + 1 and rare:
+        severity, rare, fixes = Severity.WARNING, one.steps >= self.ratio * one.calls, None
+        if self._outlasts(one):
+            words = (
+                f"raises the learning rate for {one.planned} steps, but training had only "
+                f"{one.steps}: the rate reached {one.calls / one.planned:.2g} of its full value "
+                f"(limit {self.reached:g})"
+            )
+            fixes = ("Warm up for 3 to 10 % of the steps of the training.",)
+        elif abs(one.planned - one.steps) <= self.tolerance * one.planned + 1 and rare:
             words = (
                 f"plans for {one.planned} calls, as many as there are steps ({one.steps}), but was "
                 f"called {one.calls} times: the rate covered {one.calls / one.planned:.0%} "
@@ -142,7 +156,7 @@ class ScheduleAtWrongPace(Rule):
             severity=severity,
             step=0,
             last_step=one.step,
-            message=f"{one.schedule} ({one.argument}={one.planned}) {words}",
+            message=f"{_named(one)} {words}",
             evidence={
                 "planned": one.planned,
                 "calls": one.calls,
@@ -150,7 +164,14 @@ class ScheduleAtWrongPace(Rule):
                 "passes": one.passes,
             },
             location=one.location,
+            fixes=fixes,
         )
+
+    def _outlasts(self, one: ScheduleEnded) -> bool:
+        """Return whether the whole training is the beginning of a warm-up."""
+        in_each = abs(one.calls - one.steps) <= self.tolerance * one.steps + 1
+        early = one.calls < self.reached * one.planned
+        return one.warms_up and in_each and early and one.steps >= self.least_steps
 
     def _runs_ahead(self, one: ScheduleEnded) -> bool:
         """Return whether a schedule of passes was called in each step."""
@@ -165,6 +186,10 @@ class ScheduleAtWrongPace(Rule):
         share = self.named_share if _is_named_after_steps(one) else self.warm_up_share
         few = one.calls < share * one.planned
         return one.warms_up and few and one.steps >= one.planned
+
+
+def _named(one: ScheduleEnded) -> str:
+    return f"{one.schedule} ({one.argument}={one.planned})" if one.argument else one.schedule
 
 
 def _is_named_after_steps(one: ScheduleEnded) -> bool:

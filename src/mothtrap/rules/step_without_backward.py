@@ -44,8 +44,9 @@ class StepWithoutBackward(Rule):
 
     What to do:
         - Call `loss.backward()` before every `optimizer.step()`.
-        - Check that the optimizer holds the parameters of the model that the loss uses, and that
-          the loss depends on them: no `.detach()`, `.item()`, `no_grad` or new tensor in between.
+        - Check that the optimizer holds the parameters of the model that the loss uses (each of two
+          models has its own), and that the loss depends on them: no `.detach()`, `.item()`,
+          `no_grad` or new tensor in between.
         - Step only the optimizers whose parameters took part in this backward pass.
         - Call `zero_grad()` before `backward()` or after `step()`. Between them it clears the
           gradients that the step should apply.
@@ -112,8 +113,14 @@ class StepWithoutBackward(Rule):
         self, window: Window, series: Series, mask_S: Bools, severity: Severity, did: str
     ) -> Finding:
         held = np.flatnonzero(mask_S)
+        apart = _loss_of_others(window, series, mask_S) if did.endswith("same") else None
         step, last = (int(series.steps_S[held[place]]) for place in (0, -1))
         again = " again, without a backward pass in between" if did.endswith("same") else " at all"
+        if apart is not None:
+            again = (
+                f" again: the backward pass before the step, of the loss at {apart.location}, "
+                "computed no gradient for its parameters"
+            )
         cleared = _cleared(window, series.of, step, last) if did == "has no" else None
         fixes = self.fixes(window)
         if cleared is not None:
@@ -130,8 +137,22 @@ class StepWithoutBackward(Rule):
             message=f"{series.of or 'the optimizer'} {did} gradients{again}, from step {step}",
             evidence={"optimizer": series.of, "steps": len(held), "absent": did == "has no"},
             fixes=fixes,
-            location=(cleared and cleared.location) or loss_location(window, series.of),
+            location=(
+                (cleared and cleared.location)
+                or (apart and apart.location)
+                or loss_location(window, series.of)
+            ),
         )
+
+
+def _loss_of_others(window: Window, series: Series, mask_S: Bools) -> Series | None:
+    """Return the loss that was differentiated before the given steps, and only before these."""
+    steps, others = set(series.steps_S[mask_S].tolist()), set(series.steps_S[~mask_S].tolist())
+    for loss in window.scalars("loss"):
+        mine = set(loss.steps_S.tolist())
+        if loss.location and series.of in loss.optimizers and steps <= mine and not others & mine:
+            return loss
+    return None
 
 
 def _cleared(window: Window, optimizer: str, step: int, last: int) -> GradientsCleared | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.trees import BoostingBegan, TreesGrown
 from mothtrap.core.findings import Severity
@@ -60,11 +62,15 @@ def tree_not_growing(
     *,
     rounds: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand"),
     share: float = threshold(0.9, unit="of the trees", source="chosen by hand"),
+    stumps: float = threshold(2.5, unit="leaves of a tree, on average", source="chosen by hand"),
+    allowed: int = threshold(
+        6, unit="leaves that the depth allows", source="chosen by hand: stumps may be intended"
+    ),
 ) -> list[Found]:
     """Trees have only one leaf.
 
     What it detects:
-        Rounds whose trees have no split, and the parameter that prevents splits.
+        Rounds whose trees have no split, or hardly any, and the parameter that prevents splits.
 
     Why it matters:
         A tree of one leaf predicts the same number for every row. LightGBM warns "no further splits
@@ -73,7 +79,10 @@ def tree_not_growing(
     Fires:
         Error when `share` of the trees of the first `rounds` rounds have one leaf: the model is a
         constant. Warning when trees stop growing later, and `rounds` rounds without a split follow.
-        If all labels are equal, the message says so.
+        If all labels are equal, the message says so. Warning at the end of training when the trees
+        have fewer than `stumps` leaves on average, depth and number of leaves allow at least
+        `allowed`, and a parameter that prevents splits is above its default, or each tree is grown
+        on few rows.
 
     Stays quiet:
         Before `rounds` rounds, or before the end of a training of at least 3 rounds. When the
@@ -110,7 +119,7 @@ def tree_not_growing(
         elif len(grown) > rounds and all(tree.leaves <= 1 for tree in last):
             severity, since = Severity.WARNING, last[0]
         else:
-            return None
+            return _hardly_growing(one, stumps, allowed) if one.ended is not None else None
         table = one.tables.get("")
         same = table is not None and table.label_distinct == 1 and table.label_min is not None
         why = "no split is allowed, or no split improves the loss"
@@ -130,6 +139,30 @@ def tree_not_growing(
         )
 
     return judge_each(window, judge)
+
+
+def _hardly_growing(one: Boosted, stumps: float, allowed: int) -> Found | None:
+    """Return the finding about trees that a parameter keeps from growing after a first split."""
+    began, grown = one.began, one.trees
+    depth, most = began.max_depth, began.max_leaves
+    leaves = min(most or math.inf, 2.0**depth if depth else math.inf)
+    mean = sum(tree.leaves for tree in grown) / max(1, len(grown))
+    if len(grown) < AT_END or mean > stumps or leaves < allowed:
+        return None
+    if not _raised(one) and not _few_rows(one, grown[0].rows):
+        return None
+    room = f", though {leaves:g} are allowed" if leaves < math.inf else ""
+    return Found.of(
+        [grown[0], grown[-1]],
+        f"trees have {mean:.2g} leaves on average (limit {stumps:g}){room}, with "
+        f"{_limits(one, grown[0].rows)}",
+        severity="warning",
+        title="trees hardly grow",
+        count=len(grown),
+        fixes=_fixes(one, grown[0].rows),
+        evidence={"value": mean, "limit": stumps, "rows": grown[0].rows, "fit": began.fit},
+        location=began.location,
+    )
 
 
 def _fixes(one: Boosted, rows: int) -> tuple[int | str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
-from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.data import StatesKept, TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.targets import TrainedTarget
@@ -56,7 +56,8 @@ class UnshuffledBatches(Rule):
         Data whose order has nothing to do with the targets. Rare classes. Batches that are balanced
         on purpose. A call site that always gets one class, or two classes in turn, such as a GAN's
         discriminator. Numbers that the model, or a copy of it, outputs. Actions and flags of
-        transitions from which such numbers are computed.
+        transitions from which such numbers are computed. Recurrent layers that keep their state
+        from batch to batch (`stateful=True` in Keras), which need the rows in order.
 
     What to do:
         - PyTorch: Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch if
@@ -81,7 +82,7 @@ class UnshuffledBatches(Rule):
     code = "DAT506"
     needs = (
         Need(facts=(TargetOrder,)),
-        Need(facts=(LossCall, BootstrappedTargets, TrainedTarget), optional=True),
+        Need(facts=(LossCall, BootstrappedTargets, TrainedTarget, StatesKept), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -127,6 +128,8 @@ class UnshuffledBatches(Rule):
         latest = {order.site: order for order in window.seen(TargetOrder)}
         if not latest:
             raise NotEnoughData("targets were recorded for too few batches")
+        if any(not one.shuffled for one in window.seen(StatesKept)):
+            raise NotApplicable("the order matters: layers keep their state from batch to batch")
         moves = targets_move(window) or any(True for _ in window.seen(TrainedTarget))
         findings, reasons = [], []
         for order in latest.values():

@@ -50,7 +50,14 @@ def train(loss: Callable[..., Any], value: float, *, bad: int = 6, keys: bool = 
 
 
 def first_bad(process: Process) -> FirstBadOperation:
-    [found] = [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]
+    every = [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]
+    [found] = [fact for fact in every if not fact.backward]
+    return found
+
+
+def of_gradient(process: Process) -> FirstBadOperation:
+    every = [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]
+    [found] = [fact for fact in every if fact.backward]
     return found
 
 
@@ -103,6 +110,19 @@ def test_the_gradient_of_a_root() -> None:
     found = first_bad(process)
     assert source(found).endswith("# the culprit")
     assert found.rows == (5,)
+    slope = of_gradient(process)
+    assert (slope.operation, slope.step, found.step) == ("sqrt", 6, 7)
+    assert (slope.inputs, slope.rows) == (found.inputs[-1:], (5,))
+    assert slope.location == found.location
+
+
+def test_the_gradient_of_a_norm() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.linalg.norm(x[:, :1] * w[:1], axis=1).mean()  # the culprit
+
+    slope = of_gradient(train(loss, 0.0))
+    assert (slope.operation, slope.rows) == ("norm", (5,))
+    assert source(slope).endswith("# the culprit")
 
 
 def test_nothing_behind_a_where_is_blamed() -> None:

@@ -94,6 +94,9 @@ def test_a_generator_that_gives_one_batch_all_the_time() -> None:
 
     [found] = facts(train(same(), steps_per_epoch=10, epochs=2), BatchesLoaded)[:1]
     assert (found.batches, found.repeated, found.rows) == (8, 7, 32)
+    assert (found.source, found.of_rows) == ("X", 400)
+    [large] = facts(train(same(80), steps_per_epoch=10), BatchesLoaded)
+    assert (large.rows, large.source, large.of_rows) == (80, "X", 400)
     assert "test_fits.py" in found.location
     assert not facts(train(moving(), steps_per_epoch=10, epochs=2), BatchesLoaded)
     all_data = train(same(400), steps_per_epoch=10, epochs=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ from mothtrap.adapters.jax.functions import Layout, Traced, array_kind
 from mothtrap.adapters.jax.input_scales import OF_SCALES, InputScales, host
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.norm_modes import changed_in_evaluation
+from mothtrap.adapters.jax.old_weights import OldWeights
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, EvaluationPhase
@@ -39,6 +40,7 @@ class _Phase:
     layout: Layout
     dropouts: tuple[str, ...]
     norms: tuple[str, ...] = ()
+    old_weights: bool = False
     calls: int = 0
 
 
@@ -61,6 +63,7 @@ class Evaluations:
         self._kinds: list[Any] = []
         self._latest: list[Any] = []
         self._dropouts: set[str] = set()
+        self._old = OldWeights()
         self._drawn: WeakKeyDictionary[Traced, tuple[str, ...]] = WeakKeyDictionary()
 
     @property
@@ -103,6 +106,9 @@ class Evaluations:
             dropouts = self._dropouts_of(jitted, inputs)
             norms = tuple(changed_in_evaluation(layout, leaves, self._named))
             phase = self._phases[layout.function] = _Phase(layout, dropouts, norms)
+            newest = {index for index in taken if id(leaves[index]) in self._weights}
+            about = phase, jitted, inputs, newest
+            self._job.contain_part("old weights", self._look_for_old, *about)
         phase.calls += 1
         given = [leaf for index, leaf in enumerate(leaves) if index not in taken]
         if any(leaf is one for leaf in given for one in self._latest):
@@ -112,6 +118,11 @@ class Evaluations:
             self._rows.evaluated(layout.function, arrays, layout.place)
             about = layout.function, arrays, layout.place
             self._job.contain_part("scales of inputs", self._scales.evaluated, *about)
+
+    def _look_for_old(
+        self, phase: _Phase, jitted: Jitted, inputs: Any, weights: Collection[int]
+    ) -> None:
+        phase.old_weights = self._old.are_used(jitted, phase.layout, inputs, weights)
 
     def _weights_among(self, leaves: Sequence[Any]) -> set[int]:
         """Return the leaves that are weights: the newest ones, or arrays of the same shapes."""
@@ -178,6 +189,7 @@ class Evaluations:
                 labelled=phase.calls if layout.scalars else 0,
                 dropouts=phase.dropouts[:SHOWN],
                 norms=phase.norms,
+                old_weights=phase.old_weights,
                 location=phase.dropouts[0] if phase.dropouts else layout.place,
             )
         )

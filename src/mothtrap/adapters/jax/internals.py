@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
@@ -159,9 +159,15 @@ def hide(path: str) -> None:
     source_info_util.register_exclusion(path)
 
 
-def inputs_read(jaxpr: Any) -> frozenset[int]:
-    """Return the positions of the arguments of a jaxpr on which any of its results depends."""
+def inputs_read(jaxpr: Any, without: Collection[int] = ()) -> frozenset[int]:
+    """Return the positions of the arguments of a jaxpr on which any of its results depends.
+
+    Args:
+        jaxpr: the program.
+        without: positions of results that do not count.
+    """
     from jax.interpreters import partial_eval
 
-    _, used = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    counts = [place not in without for place in range(len(jaxpr.outvars))]
+    _, used = partial_eval.dce_jaxpr(jaxpr, counts)
     return frozenset(index for index, is_used in enumerate(used) if is_used)

@@ -24,6 +24,8 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 MAX_S: Final = 60.0
 """Maximum duration of a search in seconds."""
 MAX_ROWS: Final = 8
+SLOPES: Final = frozenset({"sqrt", "rsqrt", "cbrt", "log", "pow", "acos", "asin"})
+"""Operations whose derivative is infinite at the edge of their domain."""
 HARMLESS: Final = frozenset({"select_n", "stop_gradient", "copy", "broadcast_in_dim", "squeeze"})
 
 
@@ -35,6 +37,7 @@ class Bad:
         nan: whether its result contains NaN, not only infinities.
         causes: operations that produced the non-finite arguments.
         from_constant: whether an argument is not finite, and no operation produced it.
+        derivative: the function whose derivative it computes; '' if it computes none.
     """
 
     operation: str
@@ -45,6 +48,7 @@ class Bad:
     nan: bool
     causes: tuple[Bad, ...]
     from_constant: bool
+    derivative: str = ""
 
 
 class TooLong(Exception):
@@ -62,6 +66,7 @@ class Search:
         self._count = count
         self._bad: dict[int, Bad | None] = {}
         self._kept: list[Any] = []
+        self._slopes: dict[int, str] = {}
         self._until = time.monotonic() + MAX_S
 
     def operation(
@@ -70,6 +75,9 @@ class Search:
         """Check the result of an operation."""
         if time.monotonic() > self._until:
             raise TooLong
+        if eqn.primitive.name in SLOPES:
+            self._slopes.update((id(result), eqn.primitive.name) for result in results)
+            self._kept += results
         for result in results:
             if not _is_float(result) or _is_finite(result):
                 continue
@@ -85,8 +93,16 @@ class Search:
                 nan=bool(np.isnan(value).any()),
                 causes=tuple(one for one in known if one is not None),
                 from_constant=any(one is None for one in known),
+                derivative=self._derivative(eqn.primitive.name, caller, values),
             )
             self._kept.append(result)
+
+    def _derivative(self, operation: str, caller: Caller, values: Sequence[Any]) -> str:
+        """Return the function whose derivative an operation of a gradient computes."""
+        if "jvp(" not in caller.scope:
+            return ""
+        known = (self._slopes.get(id(value)) for value in values)
+        return caller.name or next(filter(None, known), operation)
 
     def _rows(self, value: np.ndarray[Any, Any], caller: Caller) -> tuple[int, ...]:
         """Return the non-finite rows of a result; in a scan over the batch, its position."""
@@ -166,6 +182,7 @@ def first_bad_operation(
         module=_module(bad.scope),
         inputs=bad.inputs,
         rows=bad.rows,
+        derivative=bad.derivative,
         location=bad.location,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import msgspec
 
 from mothtrap.adapters.jax import origin
 from mothtrap.adapters.jax.donations import Again, NotTheSame
@@ -85,14 +86,29 @@ def located(
     """
     facts: list[Fact] = [*origin.nonfinite_inputs(layout, inputs, step=step)]
     targets: tuple[int, ...] = () if layout.loss is None else (layout.loss,)
-    if not _are_finite(layout, inputs):
+    is_earlier = not _are_finite(layout, inputs)
+    if is_earlier:
         inputs, targets = before(), layout.updated or layout.gradients
         if not _are_finite(layout, inputs):
             raise UnknownOrigin("the weights were not finite before the oldest kept step")
     found = origin.first_bad_operation(jitted, *inputs, step=step, targets=targets)
     if found is not None:
         facts.append(found)
+        if is_earlier and found.derivative:
+            facts.append(_of_gradient(found, step - 1))
     return Found(facts=facts, operation=found, inputs=inputs, targets=targets)
+
+
+def _of_gradient(found: FirstBadOperation, step: int) -> FirstBadOperation:
+    """Return the function whose derivative broke the weights in a step with a finite loss."""
+    return msgspec.structs.replace(
+        found,
+        step=step,
+        operation=found.derivative,
+        inputs=found.inputs[-1:],
+        derivative="",
+        backward=True,
+    )
 
 
 def _inputs(call: Call, again: Again | None) -> Any:

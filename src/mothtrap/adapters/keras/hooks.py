@@ -193,6 +193,7 @@ class KerasHandle(Fitting):
     def _report_data(self, fit: Fit, given: Mapping[str, Any]) -> None:
         fit.class_weights = weights_by_class(given.get("class_weight"))
         self._steps.batches.loader = self._models.data(fit, given)
+        self._steps.batches.comes_from(given.get("x"))
 
     def _making_train_function(self, model: Any, *_: object) -> None:
         owner = internals.step_owner(model)

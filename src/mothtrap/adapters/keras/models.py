@@ -11,7 +11,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.adapters.keras import internals, layers, losses, optimizers, wiring
+from mothtrap.adapters.keras import (
+    internals,
+    layers,
+    losses,
+    optimizers,
+    states_kept,
+    wiring,
+)
 from mothtrap.adapters.keras.fits import Fit, label_of
 from mothtrap.adapters.keras.model_calls import ModelCalls, scale
 from mothtrap.adapters.keras.rows import Rows
@@ -71,6 +78,9 @@ class Models:
             location=fit.location,
         )
         self._job.fact(loader)
+        kept = states_kept.by(fit, given, loader)
+        if kept is not None:
+            self._job.fact(kept)
         if rows is None:
             self._rows.piped(fit, given.get("x"))
             return loader

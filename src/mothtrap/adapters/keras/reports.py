@@ -12,6 +12,7 @@ from mothtrap.core.facts.data import (
     NonfiniteInput,
     OneBatchUsed,
     RowsShared,
+    StatesKept,
     TargetOrder,
 )
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched, WeightsAveraged
@@ -50,6 +51,7 @@ EVERY_STEP: Final = (
     *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
     *(WeightsAveraged, ShuffledApart, MetricBroadcast, ValueReadOnce, TrainableIgnored),
+    StatesKept,
 )
 """Facts that are searched for in each step, even if the program is not visible."""
 

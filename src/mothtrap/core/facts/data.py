@@ -27,6 +27,20 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class StatesKept(Fact, frozen=True, kw_only=True, tag=True):
+    """Recurrent layers keep their state from batch to batch while a model is trained.
+
+    A row of a batch continues the row at the same place in the batch before. `layers` are their
+    names. `shuffled`: the rows are drawn in a new order in each pass, in `batches` batches.
+    `location` is the line that trains the model.
+    """
+
+    layers: tuple[str, ...]
+    shuffled: bool
+    batches: int
+    location: str | None = None
+
+
 class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     """Batches that a loader has returned in one pass so far.
 
@@ -35,7 +49,8 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     sampler drew different indices into the data; None if these are unknown. `equal_rows` is the
     probability that two rows of the pass are equal. `rows` is the size of the first repeated batch.
     `ended`: the pass is over. `trained`: a model was trained on the loader's batches; otherwise
-    they are for an evaluation.
+    they are for an evaluation. `source` is an array of the script with `of_rows` rows that contains
+    the rows of a repeated batch; "" if unknown.
     """
 
     loader: str
@@ -49,6 +64,8 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     equal_rows: float = 0.0
     ended: bool = False
     trained: bool = True
+    source: str = ""
+    of_rows: int = 0
     location: str | None = None
 
 

@@ -64,7 +64,9 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     `labelled`: losses were computed from targets after its first
     forward pass. `repeated`: the same input was passed twice in a row. `number` counts the
     evaluations of the module from 0, and `steps` the training steps since the previous evaluation.
-    `output_shape` is the shape of its only output; None if it has several.
+    `output_shape` is the shape of its only output; None if it has several. `old_weights`: it gets
+    the newest weights, but its results depend only on arrays of the same shapes that it read when
+    it was compiled.
     """
 
     module: str
@@ -81,6 +83,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     dropping: tuple[str, ...] = ()
     created: bool = False
     output_shape: tuple[int, ...] | None = None
+    old_weights: bool = False
     location: str | None = None
 
 
@@ -121,13 +124,15 @@ class CopyLag(Fact, frozen=True, kw_only=True, tag=True):
 
     The copy ran without a graph first `steps` steps before `step`. Since then, some of its weights
     moved `moved` times as far as those of the trained model are now away from where the copy was.
-    `looks` is the number of inspections. `location` is the line of the call.
+    `looks` is the number of inspections, and `ran` the number of steps in which the copy ran; None
+    in older runs. `location` is the line of the call.
     """
 
     module: str
     moved: float
     steps: int
     looks: int
+    ran: int | None = None
     location: str | None = None
 
 

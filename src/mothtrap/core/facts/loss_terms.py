@@ -51,6 +51,21 @@ class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OverlapBroadcast(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss computes the overlap of predictions with a target that has more values.
+
+    Their product has more values than the prediction, which was broadcast, in `found` of `looks`
+    inspected backward passes of a line. The shapes are those of the latest of them. `location` is
+    the line of the loss.
+    """
+
+    looks: int
+    found: int
+    prediction_shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    location: str | None = None
+
+
 class OverlapOfScores(Fact, frozen=True, kw_only=True, tag=True):
     """A loss computes the overlap of a target with the raw outputs of a layer.
 
@@ -91,4 +106,18 @@ class ShareAdded(Fact, frozen=True, kw_only=True, tag=True):
 
     looks: int
     added: int
+    location: str | None = None
+
+
+class GradientPenalty(Fact, frozen=True, kw_only=True, tag=True):
+    """A gradient penalty, as in WGAN-GP, takes a norm for each pixel instead of for each sample.
+
+    It did so in `found` of `looks` inspected backward passes of a line. `gradient` is the shape of
+    the gradient, and `norms` the shape of its norms. `location` is the line of the loss.
+    """
+
+    looks: int
+    found: int
+    gradient: tuple[int, ...]
+    norms: tuple[int, ...]
     location: str | None = None

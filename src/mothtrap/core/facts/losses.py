@@ -90,30 +90,29 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     to the finite targets that are not ignored. `ignored_share` is the share of labels that the
     loss is set to ignore, and `ignored_class` is this label if it is a class of the model.
     `outside_share` is the share of targets that the last operation before the loss cannot
-    produce, such as negative targets after a ReLU. `weighted`: the loss weights classes, each
-    by its number in `class_weights`, or by 1. `class_weights` is empty if weights are unknown
-    or too many. `input_offsets`: every k for which the targets equal the integer inputs of the
-    model k positions later, as far as known; None if targets and inputs are not aligned. 2 and
-    -1 are only tried if 0 and 1 do not fit. `sequences`: number and length of the sequences of
-    tokens whose next tokens are the targets. `decoded`: of several token inputs, the last
-    embedded input equals the targets at the same positions, so a decoder receives its own
-    targets. `telling_columns`: columns of the model's input, each of which alone reveals the
-    target, or that together contain some numbers of a target of several numbers. `columns`:
-    number of columns of the input. `by_position`: an example has several labels: the output of
-    the model has more axes than the prediction passed to the loss. `confusion`: labels (rows)
-    against predicted classes, row by row, for at most 20 classes; empty for tokens.
-    `normalized`: exponentials of the prediction's rows sum to 1, as for log-probabilities.
-    `row_sums`: smallest and largest sum of a row of labels that has 0 or 1 for each class.
-    `endings`: for sequences that predict their next token and are shorter than others of the
-    batch: their number, the most frequent last label and its rows, the most frequent token
-    after it, which is not a label, and its rows. `stops`: for sequences that predict their next
-    token: the number of rows with labels, the number of these whose labels begin with the first
-    token and stop before the last ones, and the mean share of the tokens after the last label.
-    `padding`: the label that pads sequences at their ends and counts in the loss, and its share
-    of the labels. `surest`: number of rows in the quarter of the rows with the most probable
-    predicted classes, and how many of them have another label. `shown`: if some labels equal the
-    token at their position and others do not: the number of labels, how many equal it, and at how
-    many of the others the input has the token that is most frequent there.
+    produce, such as negative targets after a ReLU. `weighted`: the loss weights classes
+    differently, each by its number in `class_weights`, or by 1. `class_weights` is empty if weights
+    are unknown or too many. `input_offsets`: every k for which the targets equal the integer inputs
+    of the model k positions later, as far as known; None if targets and inputs are not aligned. 2
+    and -1 are only tried if 0 and 1 do not fit. `sequences`: number and length of the sequences of
+    tokens whose next tokens are the targets. `decoded`: of several token inputs, the last embedded
+    input equals the targets at the same positions, so a decoder receives its own targets.
+    `telling_columns`: columns of the model's input, each of which alone reveals the target, or that
+    together contain some numbers of a target of several numbers. `columns`: number of columns of
+    the input. `by_position`: an example has several labels: the output of the model has more axes
+    than the prediction passed to the loss. `confusion`: labels (rows) against predicted classes,
+    row by row, for at most 20 classes; empty for tokens. `normalized`: exponentials of the
+    prediction's rows sum to 1, as for log-probabilities. `row_sums`: smallest and largest sum of a
+    row of labels that has 0 or 1 for each class. `endings`: for sequences that predict their next
+    token and are shorter than others of the batch: their number, the most frequent last label and
+    its rows, the most frequent token after it, which is not a label, and its rows. `stops`: for
+    sequences that predict their next token: the number of rows with labels, the number of these
+    whose labels begin with the first token and stop before the last ones, and the mean share of the
+    tokens after the last label. `padding`: the label that pads sequences at their ends and counts
+    in the loss, and its share of the labels. `surest`: number of rows in the quarter of the rows
+    with the most probable predicted classes, and how many of them have another label. `shown`: if
+    some labels equal the token at their position and others do not: the number of labels, how many
+    equal it, and at how many of the others the input has the token that is most frequent there.
     """
 
     dtype: str

@@ -34,7 +34,8 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
     graph keeps them (`input from 0 to 3.2`). `source` is the operation that produced its first
     input (`relu`). `rows` are the first few non-finite rows of its result; empty if all are, or if
     unknown. `overflowed` is the 16-bit type whose range was exceeded, such as `float16`.
-    `backward`: its result is finite, but its derivative is not.
+    `backward`: its result is finite, but its derivative is not. `derivative` is the function whose
+    derivative the operation computes; "" if it computes none, or this is unknown.
     """
 
     operation: str
@@ -45,6 +46,7 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
     rows: tuple[int, ...] = ()
     overflowed: str = ""
     backward: bool = False
+    derivative: str = ""
     location: str | None = None
 
 

@@ -184,8 +184,8 @@ class ScheduleEnded(Fact, frozen=True, kw_only=True, tag=True):
     According to its `argument`, it plans `planned` calls. It got `calls` calls while the job made
     `steps` optimizer steps and `passes` over the training data (0 = unknown). `warms_up`: the calls
     raise the learning rate to its full value. For a schedule that calls a function, `argument` is a
-    number that the function reads. The steps used `batches` batches in each of `processes`
-    processes (0 batches = unknown).
+    number that the function reads, or empty if the function computes the number. The steps used
+    `batches` batches in each of `processes` processes (0 batches = unknown).
     """
 
     schedule: str

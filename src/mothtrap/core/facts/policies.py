@@ -28,7 +28,8 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     actions itself. In `added` of them all products had a plus sign in the loss, although the script
     maximizes the rewards of an environment. `by_value`: instead of products, the loss contains the
     value that a network, which the loss does not train, predicts for the policy's actions.
-    `constant` is the weight of the log probabilities if it was the same number in all passes.
+    `constant` is the weight of the log probabilities if it was the same number in all passes. In
+    `entropy_added` of them the loss also added the entropy of a policy; None = not inspected.
     `location` is the line of the loss.
     """
 
@@ -38,6 +39,7 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     added: int = 0
     by_value: bool = False
     constant: float | None = None
+    entropy_added: int | None = None
     location: str | None = None
 
 

@@ -91,3 +91,21 @@ class ShiftedTargets(Fact, frozen=True, kw_only=True, tag=True):
     distance: float
     drift: float
     location: str | None = None
+
+
+class SoftTargets(Fact, frozen=True, kw_only=True, tag=True):
+    """The soft targets of a loss, as of a teacher, and the labels of the same rows.
+
+    `rows` rows were compared in `looks` inspected backward passes of a line. In `agree` of them,
+    the most probable class of the soft target is the label; `surest` is the mean of the probability
+    of this class. `given` counts these classes, and
+    `labels` the labels, in ascending order of the classes. `location` is the line of the loss.
+    """
+
+    looks: int
+    rows: int
+    agree: int
+    surest: float
+    given: tuple[int, ...]
+    labels: tuple[int, ...]
+    location: str | None = None

@@ -40,7 +40,8 @@ def loss_call(
     finite = prediction[np.isfinite(prediction)]
     targets = target_samples.sample(called, inputs, columns=columns, decoder=decoder)
     if class_weights is not None:
-        targets = structs.replace(targets, weighted=True, class_weights=tuple(class_weights))
+        differ = len(set(class_weights)) != 1  # they may also be unknown
+        targets = structs.replace(targets, weighted=differ, class_weights=tuple(class_weights))
     return LossCall(
         operation=called.operation,
         chain=called.chain,

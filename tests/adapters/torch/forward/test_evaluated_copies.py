@@ -105,4 +105,5 @@ def test_how_far_an_average_follows_is_measured(decay: float) -> None:
         assert seen.failed() == []
     [lag] = seen.observed(CopyLag)
     assert lag.steps >= 10
+    assert lag.ran == 12
     assert (lag.moved > 0.3) if decay == 0.5 else (0 < lag.moved < 0.01)

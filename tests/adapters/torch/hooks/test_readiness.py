@@ -27,7 +27,8 @@ STEPS = 40
 OF_LOSSES = {
     *("loss_diverging", "loss_oscillating", "loss_spike", "loss_unchanged", "nonfinite_loss"),
     *("distances_as_scores", "likelihood_minimized", "mirrored_targets", "overlap_of_scores"),
-    *("own_row_competes", "shifted_targets", "zero_slope"),
+    *("own_row_competes", "penalty_per_pixel", "shifted_targets", "zero_slope"),
+    "soft_targets_of_other_rows",
 }
 
 

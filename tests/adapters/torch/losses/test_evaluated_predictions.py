@@ -70,3 +70,21 @@ def test_predictions_are_counted_by_label() -> None:
     expected = torch.zeros(3, 3, dtype=torch.int64)
     expected.index_put_((y, (y + 1) % 3), torch.tensor(1), accumulate=True)
     assert call.targets.confusion == tuple(expected.reshape(-1).tolist())
+
+
+def test_the_range_of_the_logits_of_binary_losses_is_told() -> None:
+    model = classifier()
+    optimizer = sgd(model)
+    x, y = batch(rows=10)
+    labels = functional.one_hot(y, 3).float()
+    with watched() as seen:
+        train(model, optimizer, steps=1)
+        with torch.no_grad():
+            functional.binary_cross_entropy_with_logits(model(x).sigmoid(), labels)
+            functional.binary_cross_entropy(model(x).sigmoid(), labels)
+        train(model, optimizer, steps=1)
+    [call] = calls_of(seen)
+    assert call.operation == "binary_cross_entropy_with_logits"
+    assert call.predicted_least is not None
+    assert call.predicted_greatest is not None
+    assert 0 < call.predicted_least < call.predicted_greatest < 1

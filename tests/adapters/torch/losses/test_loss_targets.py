@@ -48,10 +48,12 @@ def test_nothing_but_ignored_labels_have_no_range() -> None:
 def test_weights_of_classes_are_seen() -> None:
     soft = torch.rand(4, 3)
     for loss in (
-        functional.cross_entropy(leaf(4, 3), LABELS, weight=torch.ones(3)),
+        functional.cross_entropy(leaf(4, 3), LABELS, weight=torch.tensor([1.0, 2.0, 1.0])),
         functional.binary_cross_entropy_with_logits(leaf(4, 3), soft, pos_weight=torch.ones(3)),
     ):
         assert looked(loss).weighted
+    equal = functional.cross_entropy(leaf(4, 3), LABELS, weight=torch.full((3,), 2.0))
+    assert not looked(equal).weighted
 
 
 def test_targets_that_are_not_finite_have_no_part_in_the_range() -> None:

@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.loss_terms import OverlapAdded
+from mothtrap.core.facts.loss_terms import OverlapAdded, OverlapBroadcast
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -74,3 +74,37 @@ def test_overlaps_that_are_subtracted(overlap: Loss) -> None:
 )
 def test_other_quotients(loss_of: Loss) -> None:
     assert added(loss_of) == []
+
+
+def broadcast(loss_of: Loss, *, channels: int = 3) -> list[tuple[int, tuple[int, ...]]]:
+    """Return the looks at broadcast overlaps of one channel with a mask, and its shape."""
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Sigmoid())
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(13):
+            optimizer.zero_grad()
+            masks = torch.randint(0, 2, (3, 1, 4, 4)).float().repeat(1, channels, 1, 1)
+            loss_of(model(torch.rand(3, 1, 4, 4)), masks).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        return [(one.found, one.target_shape) for one in seen.observed(OverlapBroadcast)]
+
+
+def by_counts(p: Tensor, y: Tensor) -> Tensor:
+    hit = torch.sum(y * p)
+    return (2 * hit + 1e-7) / (2 * hit + torch.sum(y) - hit + torch.sum(p) - hit + 1e-7)
+
+
+@pytest.mark.parametrize("overlap", [dice, by_counts, squared])
+def test_masks_with_more_channels_than_the_prediction(overlap: Loss) -> None:
+    assert broadcast(lambda p, y: 1 - overlap(p, y)) == [(5, (3, 3, 4, 4))]
+    assert broadcast(lambda p, y: 1 - overlap(p, y), channels=1) == []
+
+
+def test_a_weighted_mean_broadcasts_its_weights() -> None:
+    def loss_of(p: Tensor, y: Tensor) -> Tensor:
+        values = torch.rand_like(y)
+        mean = (p * values).sum((2, 3)) / (p.sum((2, 3)) + 1e-6)
+        return ((mean - 0.5) ** 2).mean()
+
+    assert broadcast(loss_of) == []

@@ -142,6 +142,18 @@ def test_a_model_is_looked_through_when_it_has_its_own_parameters(frozen: bool) 
     assert len(seen.observed(HiddenParameters)) == 2
 
 
+def test_a_model_that_is_frozen_while_its_opponent_trains_is_not_untouched() -> None:
+    mine, other = nn.Linear(3, 3), nn.Linear(3, 1)
+    with watched() as seen:
+        optimizers = [sgd(mine), torch.optim.SGD(other.parameters(), lr=0.0)]
+        for step in range(6):
+            other.requires_grad_(step % 2 == 1)
+            other(mine(torch.randn(4, 3))).sum().backward()
+            for optimizer in optimizers:
+                optimizer.step()
+    assert [told.untouched for told in seen.observed(FrozenParameters)] == [0]
+
+
 def unfrozen_told(
     freeze: Callable[[nn.Module], None], *, of_head: bool = False
 ) -> list[FreezeWithoutEffect]:

@@ -217,6 +217,44 @@ def test_a_schedule_of_the_user_plans_for_a_number_that_it_keeps(
     assert all(int((one.location or ":0").rpartition(":")[2]) > made for one in found)
 
 
+@pytest.mark.parametrize(
+    ("rate", "argument"),
+    [
+        pytest.param(lambda step: min(1.0, (step + 1) / 60), "constant 2", id="a constant"),
+        pytest.param(
+            lambda step: min(1.0, (step + 1) / max(1.0, 3.0 * math.sqrt(400.0))), "", id="computed"
+        ),
+    ],
+)
+def test_a_linear_warm_up_may_be_longer_than_the_job(
+    rate: Callable[[int], float], argument: str
+) -> None:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.LambdaLR(optimizer, rate)
+        for _ in range(20):
+            train(model, optimizer, steps=1)
+            schedule.step()
+        [found] = told(seen)
+    assert (found.planned, found.calls, found.steps, found.warms_up) == (60, 20, 20, True)
+    assert found.argument.split(" ")[0] == argument.split(" ")[0]
+
+
+def test_a_warm_up_longer_than_a_job_is_not_reported_after_an_exception(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = classifier()
+    monkeypatch.setattr("sys.last_value", KeyboardInterrupt(), raising=False)
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 60))
+        for _ in range(20):
+            train(model, optimizer, steps=1)
+            schedule.step()
+        assert told(seen) == []
+
+
 @pytest.mark.parametrize("planned", [40, 23])
 def test_a_function_may_plan_for_the_number_of_batches(planned: int) -> None:
     model = classifier()

@@ -33,7 +33,10 @@ SAMPLED, SAMPLED_VALUES = 4, 1024
 
 @dataclass(slots=True)
 class _Copy:
-    """Inspections of a copy: its latest input, and how often a trained model got the same data."""
+    """Inspections of a copy: its latest input, and how often a trained model got the same data.
+
+    `ran` is the number of steps in which it ran, and `last` the last of them.
+    """
 
     looks: int = 0
     due: int = 0
@@ -43,6 +46,8 @@ class _Copy:
     apart: int = 0
     first: torch.Tensor | None = None
     began: int = 0
+    last: int = -1
+    ran: int = 0
 
 
 class EvaluatedCopies:
@@ -71,6 +76,8 @@ class EvaluatedCopies:
                 return
             copy = self._copies[module] = _Copy()
             self.compares = True
+        copy.ran += step != copy.last
+        copy.last = step
         if step < copy.due or copy.looks >= MAX_LOOKS:
             return
         copy.looks += 1
@@ -136,6 +143,7 @@ class EvaluatedCopies:
             moved=moved / apart,
             steps=step - copy.began,
             looks=copy.looks,
+            ran=copy.ran,
             location=frames.user_location(),
         )
 

@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.losses.denoisers import DenoiserObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.distance_scores import DistanceScoreObserver
 from mothtrap.adapters.torch.losses.episode_ends import EpisodeEndObserver
+from mothtrap.adapters.torch.losses.gradient_penalties import GradientPenaltyObserver
 from mothtrap.adapters.torch.losses.hinges import HingeObserver
 from mothtrap.adapters.torch.losses.mirrored_targets import MirroredTargetObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
@@ -27,6 +28,7 @@ from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObser
 from mothtrap.adapters.torch.losses.remade_parameters import RemadeParameterObserver
 from mothtrap.adapters.torch.losses.shares import ShareObserver
 from mothtrap.adapters.torch.losses.similarities import SimilarityObserver
+from mothtrap.adapters.torch.losses.soft_targets import SoftTargetObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.adapters.torch.losses.zero_slopes import ZeroSlopeObserver
 from mothtrap.core.facts.data import BorderClasses, TargetOrder
@@ -36,7 +38,9 @@ from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
     DetachedTerm,
+    GradientPenalty,
     OverlapAdded,
+    OverlapBroadcast,
     OverlapOfScores,
     ShareAdded,
 )
@@ -56,6 +60,7 @@ from mothtrap.core.facts.targets import (
     MirroredTargets,
     NoisePrediction,
     ShiftedTargets,
+    SoftTargets,
     TrainedTarget,
 )
 
@@ -92,13 +97,15 @@ def add_loss_observers(
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("policies", lambda: EpisodeEndObserver(job), UnreadEnds)
-    observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
+    observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded, OverlapBroadcast)
     observers.add("loss terms", lambda: OverlapScoreObserver(job), OverlapOfScores)
     observers.add("loss terms", lambda: DistanceScoreObserver(job), DistancesAsScores)
     observers.add("loss terms", lambda: CtcLabelObserver(job), CtcLabels)
     observers.add("loss terms", lambda: ZeroSlopeObserver(job), ZeroSlope)
     observers.add("loss terms", lambda: RemadeParameterObserver(job, owned), UnownedParameter)
+    observers.add("loss terms", lambda: GradientPenaltyObserver(job), GradientPenalty)
     observers.add("loss terms", lambda: ShareObserver(job), ShareAdded)
+    observers.add("loss terms", lambda: SoftTargetObserver(job), SoftTargets)
     observers.add("loss terms", lambda: CodeNoiseObserver(job), CodeNoise)
     observers.add("loss terms", lambda: DenoiserObserver(job, forwards), NoisePrediction)
     observers.add("loss terms", lambda: OpponentObserver(job, forwards), AgreeingLosses)

@@ -49,7 +49,9 @@ from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
     DetachedTerm,
+    GradientPenalty,
     OverlapAdded,
+    OverlapBroadcast,
     OverlapOfScores,
     ShareAdded,
 )
@@ -90,6 +92,7 @@ from mothtrap.core.facts.targets import (
     MirroredTargets,
     NoisePrediction,
     ShiftedTargets,
+    SoftTargets,
     TrainedTarget,
 )
 from mothtrap.core.facts.workers import RestoredNothing, UnmatchedState
@@ -123,7 +126,8 @@ OF_BACKWARDS: Final = frozenset(
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(AliasedCopy, CodeNoise, LossesKept, GradientsCleared, MicroBatchesCleared),
         *(MirroredTargets, NoisePrediction, OwnRowCompetes, ShareAdded),
-        *(CtcLabels, DistancesAsScores, OverlapOfScores, PaddingWeights),
+        *(CtcLabels, DistancesAsScores, GradientPenalty, OverlapBroadcast),
+        *(OverlapOfScores, PaddingWeights, SoftTargets),
         *(BorderClasses, RowTaken, ShiftedTargets, ZeroSlope),
     )
 )

@@ -61,7 +61,9 @@ from mothtrap.core.facts.loss_terms import (
     AgreeingLosses,
     CodeNoise,
     DetachedTerm,
+    GradientPenalty,
     OverlapAdded,
+    OverlapBroadcast,
     OverlapOfScores,
     ShareAdded,
 )
@@ -117,6 +119,7 @@ from mothtrap.core.facts.targets import (
     MirroredTargets,
     NoisePrediction,
     ShiftedTargets,
+    SoftTargets,
     TrainedTarget,
 )
 from mothtrap.core.facts.workers import (
@@ -171,6 +174,7 @@ IN_FULL_STEPS: Final = (
         AgreeingLosses,
         CodeNoise,
         DetachedTerm,
+        GradientPenalty,
         LossCall,
         MirroredTargets,
         MixedAxes,
@@ -179,7 +183,9 @@ IN_FULL_STEPS: Final = (
         ShareAdded,
         CtcLabels,
         DistancesAsScores,
+        OverlapBroadcast,
         OverlapOfScores,
+        SoftTargets,
         PaddingWeights,
         BorderClasses,
         RowTaken,

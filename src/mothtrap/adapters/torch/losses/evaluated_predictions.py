@@ -1,4 +1,4 @@
-"""Values of the predictions passed to the class losses of evaluations."""
+"""Values of the predictions passed to the class losses and binary losses of evaluations."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ MAX_CLASSES = 20
 """Maximum number of classes whose predictions are counted."""
 MAX_ROWS = 256
 """Maximum number of inspected rows of a batch."""
+MAX_LOGITS = 1 << 16
+"""Maximum number of inspected predictions of a binary loss. Chosen by hand."""
+OF_LOGITS = "binary_cross_entropy_with_logits"
 
 
 class EvaluatedPredictions:
@@ -31,21 +34,23 @@ class EvaluatedPredictions:
         self._looks: dict[str | None, int] = {}
 
     def look(self, inputs: LossInputs, step: int) -> LossCall | None:
-        """Return the call to a class loss with hard targets; None if it is not due.
+        """Return the call to a class loss with hard targets, or a binary loss; None if not due.
 
         Args:
             inputs: arguments of the loss, including values.
             step: optimizer steps before it.
         """
         prediction, target = inputs.prediction, inputs.target
-        if prediction is None or target is None or not inputs.has_hard_targets:
+        if prediction is None or target is None or not is_readable(prediction):
             return None
-        if prediction.ndim < 2 or not is_readable(prediction):
+        if inputs.name != OF_LOGITS and (not inputs.has_hard_targets or prediction.ndim < 2):
             return None
         location = frames.user_location()
         looks = self._looks[location] = self._looks.get(location, 0) + 1
         if looks > FIRST_LOOKS and looks & (looks - 1):
             return None
+        if inputs.name == OF_LOGITS:
+            return _of_logits(prediction, target, step, location)
         return LossCall(
             step=step,
             mode=Mode.EVAL,
@@ -58,6 +63,25 @@ class EvaluatedPredictions:
             rows_are_probabilities=are_probabilities(prediction),
             targets=_counts(prediction, target),
         )
+
+
+def _of_logits(
+    prediction: torch.Tensor, target: torch.Tensor, step: int, location: str | None
+) -> LossCall:
+    """Return the call to a binary loss that applies a sigmoid."""
+    with torch.no_grad():
+        values = prediction.detach().reshape(-1)[:MAX_LOGITS].float()
+        least, greatest = loss_values.finite_range(values)
+    return LossCall(
+        step=step,
+        mode=Mode.EVAL,
+        operation=OF_LOGITS,
+        prediction_shape=tuple(prediction.shape),
+        target_shape=tuple(target.shape),
+        location=location,
+        predicted_least=least,
+        predicted_greatest=greatest,
+    )
 
 
 def _counts(prediction: torch.Tensor, target: torch.Tensor) -> TargetSample | None:

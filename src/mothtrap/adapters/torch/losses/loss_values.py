@@ -23,6 +23,8 @@ would cost as much as a step of a small model, without more information.
 MAX_CLASSES = 65536
 MAX_SMOOTHED, MAX_SMOOTHED_ROWS = 1 << 24, 64
 """Maximum number of elements of smoothed targets, and of their rows that are compared."""
+RANGED = ("elementwise", "binary_cross_entropy_with_logits")
+"""Operations of which the extremes of the predictions are reported."""
 IGNORED = -100
 """The label of a row without a target."""
 MAX_REPORTED_WEIGHTS = 20
@@ -132,23 +134,30 @@ def counted(predicted: torch.Tensor, labels: torch.Tensor, classes: int) -> tupl
 
 
 def predicted_range(term: LossTerm) -> tuple[float | None, float | None]:
-    """Return the smallest and largest prediction of an elementwise loss.
+    """Return the smallest and largest prediction of an elementwise loss, or of one of logits.
 
     None if no prediction was saved, as for a handwritten difference, or if none is finite.
     """
-    if term.operation != "elementwise" or _saved(term, "_saved_target") is None:
+    if term.operation not in RANGED or _saved(term, "_saved_target") is None:
         return None, None
     saved = saved_prediction(term)
-    finite = saved[saved.isfinite()] if saved is not None else None
-    if finite is None or not finite.numel():
+    return finite_range(saved) if saved is not None else (None, None)
+
+
+def finite_range(values: torch.Tensor) -> tuple[float | None, float | None]:
+    """Return the smallest and largest finite value; None without one."""
+    finite = values[values.isfinite()]
+    if not finite.numel():
         return None, None
     return float(finite.min()), float(finite.max())
 
 
 def is_weighted(term: LossTerm) -> bool:
-    """Return whether a class loss has class weights."""
+    """Return whether a class loss weights its classes differently, as far as is known."""
     names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
-    return any(_saved(term, name) is not None for name in names)
+    if all(_saved(term, name) is None for name in names):
+        return False
+    return len(set(class_weights(term))) != 1
 
 
 def class_weights(term: LossTerm) -> tuple[float, ...]:

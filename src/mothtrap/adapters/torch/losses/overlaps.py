@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from mothtrap.adapters.torch.job import graph
-from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_shape
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.core.facts.loss_terms import OverlapAdded
+from mothtrap.core.facts.loss_terms import OverlapAdded, OverlapBroadcast
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -26,13 +27,15 @@ hand.
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backward passes of one line, and the number of inspected ones that add an overlap."""
+    """Backward passes of one line, and the inspected ones that add or broadcast an overlap."""
 
     added: int = 0
+    broadcast: int = 0
+    shapes: tuple[Shape, Shape] = ((), ())
 
 
 class OverlapObserver(LineObserver[_Line]):
-    """Detects a loss that adds the overlap instead of subtracting it."""
+    """Detects a loss that adds the overlap instead of subtracting it, or broadcasts a side."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, _Line)
@@ -41,6 +44,21 @@ class OverlapObserver(LineObserver[_Line]):
         line.looks += 1
         signs = set(signs_of(root, is_overlap))
         line.added += signs == {False}
+        shapes = _broadcast_shapes(root)
+        if shapes is not None:
+            line.broadcast, line.shapes = line.broadcast + 1, shapes
+        if line.is_complete and line.broadcast:
+            prediction, target = line.shapes
+            self._job.recorder.notes.observe(
+                OverlapBroadcast(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    found=line.broadcast,
+                    prediction_shape=prediction,
+                    target_shape=target,
+                    location=place,
+                )
+            )
         if line.is_complete and line.added:
             self._job.recorder.notes.observe(
                 OverlapAdded(
@@ -52,8 +70,50 @@ class OverlapObserver(LineObserver[_Line]):
             )
 
 
-def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | None]:
-    """Yield, for each wanted node near a root, whether it is subtracted; None if unknown."""
+def _broadcast_shapes(root: Node) -> tuple[Shape, Shape] | None:
+    """Return the shapes of a prediction and a larger target whose overlap a loss computes."""
+    found: list[tuple[Shape, Shape]] = []
+
+    def is_broadcast(node: Node) -> bool:
+        shapes = _shapes_of_overlap(node)
+        if shapes is not None:
+            found.append(shapes)
+        return shapes is not None
+
+    list(signs_of(root, is_broadcast))
+    return found[0] if found else None
+
+
+def _shapes_of_overlap(node: Node) -> tuple[Shape, Shape] | None:
+    """Return the shapes of both sides of an overlap if the prediction has fewer values."""
+    parts = [child for child, _ in node.next_functions]
+    if operation(node) != "div" or len(parts) != 2 or None in parts:
+        return None
+    product = summed_product(parts[0])
+    if product is None or operation(parts[1]) not in ("add", "sub"):
+        return None
+    prediction, result = output_shape(_operands(product)[0]), output_shape(product)
+    targets = [one for one in SavedValues().of(product).values() if one.ndim]
+    if prediction is None or result is None or len(targets) != 1:
+        return None
+    target = tuple(targets[0].shape)
+    if math.prod(prediction) >= math.prod(result) or target != result or len(prediction) < 2:
+        return None
+    mask = targets[0]  # in a weighted mean of other values, weights are broadcast, too
+    return (prediction, target) if bool(((mask == 0) | (mask == 1)).all()) else None
+
+
+def signs_of(
+    root: Node, is_wanted: Callable[[Node], bool], operands: int | None = None
+) -> Iterator[bool | None]:
+    """Yield, for each wanted node near a root, whether it is subtracted; None if unknown.
+
+    Args:
+        root: last operation of the loss.
+        is_wanted: whether a node is one of those.
+        operands: maximum number of operands of each operation that are searched, such as the first
+            terms of an episode; None = all.
+    """
     waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
     seen, saved = {root}, SavedValues()
     while waiting and len(seen) <= graph.MAX_HEAD_NODES:
@@ -63,7 +123,7 @@ def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | N
             continue
         if node is not root and not graph.is_arithmetic(node):
             continue
-        name, children = operation(node), node.next_functions
+        name, children = operation(node), node.next_functions[:operands]
         for place, (child, _) in enumerate(children):
             if child is None or child in seen:
                 continue
@@ -75,10 +135,12 @@ def signs_of(root: Node, is_wanted: Callable[[Node], bool]) -> Iterator[bool | N
 
 
 def sign_of_weights(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
-    """Return the sign of a value multiplied by weights; None if their signs differ."""
+    """Return the sign of a weighted value; None if the signs of weights differ, or all are 0."""
     if negated is None or len(factors) != 1:
         return None
     [weights] = factors.values()
+    if not bool(weights.any()):
+        return None
     if bool((weights >= 0).all()):
         return negated
     return not negated if bool((weights <= 0).all()) else None

@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses.line_looks import Line, LineObserver
+from mothtrap.adapters.torch.losses.policy_entropies import adds_entropy
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
 from mothtrap.adapters.torch.losses.trained_targets import (
     BEFORE_LOG_PROBS,
@@ -149,6 +150,7 @@ class _Line(Line):
     zero: int = 0
     unweighted: int = 0
     added: int = 0
+    entropies: int = 0
     weights: set[float | None] = field(default_factory=set)
 
 
@@ -181,6 +183,7 @@ class PolicyObserver(LineObserver[_Line]):
             line.looks += 1
             line.weights |= weights
             line.zero += bool(are_zero) and all(are_zero)
+            line.entropies += bool(are_zero) and adds_entropy(root)
             line.unweighted += bool(are_own) and all(are_own) and not are_zero
             line.added += signs == {False} and maximizes_rewards(
                 running_files(), mentions.loaded_files()
@@ -194,6 +197,7 @@ class PolicyObserver(LineObserver[_Line]):
                     unweighted=line.unweighted,
                     added=line.added,
                     constant=_constant_weight(line),
+                    entropy_added=line.entropies,
                     location=place,
                 )
             )

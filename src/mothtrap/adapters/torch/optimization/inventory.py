@@ -164,7 +164,8 @@ class InventoryObserver:
             frozen += still
             fresh = looks_untouched([module]) if still else None
             judged += still if fresh is not None else 0
-            if fresh:
+            # parameters with a gradient are frozen only now, like the opponent in a GAN
+            if fresh and all(p.grad is None for p in own):
                 untouched += still
                 idle.append((still, module))
         if not frozen:

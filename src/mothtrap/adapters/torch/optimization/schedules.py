@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -101,12 +102,18 @@ class ScheduleObserver:
         A function of a `LambdaLR` may read many numbers. The planned number is a number near the
         number of steps, or a number that is named after epochs and equals the number of passes. If
         every call raised the rate by the same amount, it is the length of the warm-up. Otherwise it
-        is a number near the number of batches of one process or of all processes. A schedule
-        of the user plans for such a number if it keeps it under a fitting name (`OF_LENGTH`).
+        is a number near the number of batches of one process or of all processes. A schedule of the
+        user plans for such a number if it keeps it under a fitting name (`OF_LENGTH`). After an
+        exception, warm-ups that are longer than the job are left out.
         """
         for number in list(self._alive):
             self._end(self._alive.pop(number))
-        return tuple(self._ended)
+        broke_off = getattr(sys, "last_value", None) is not None
+        return tuple(
+            one
+            for one in self._ended
+            if not (broke_off and one.warms_up and one.planned > one.steps)
+        )
 
     def _gone(self, number: int) -> None:
         made = self._alive.pop(number, None)  # release its state in any case
@@ -149,6 +156,10 @@ def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int, boo
         return
     for function in state["lr_lambdas"]:
         numbers = numbers_read(function)
+        longer = _longer_warm_up(made, numbers, steps)
+        if longer is not None:
+            yield *longer, True
+            return
         for name, number in numbers.items():
             of_passes = number == passes and "epoch" in name.lower()
             if of_passes or abs(number - steps) <= NEAR * steps:
@@ -220,6 +231,24 @@ def _warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tuple[str, 
     grown = factor / made.first if made.first > 0 else 0.0
     is_line = any(math.isclose(grown, times, rel_tol=NEAR) for times in (calls, calls + 1))
     return next(iter(left.items()), None) if is_line and calls > 2 else None
+
+
+def _longer_warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tuple[str, int] | None:
+    """Return name and length of a linear warm-up that is longer than the job.
+
+    The name is empty if its function computes the length.
+    """
+    calls, factor = int(made.state["last_epoch"]), _factor(made.state)
+    if calls <= LEAST or not 0 < factor < 1:
+        return None
+    for name, number in numbers.items():
+        reached = (calls / number, (calls + 1) / number)
+        if number > steps and any(math.isclose(factor, one, rel_tol=NEAR) for one in reached):
+            return name, number
+    if made.first <= 0 or not math.isclose(factor / made.first, calls + 1, rel_tol=NEAR):
+        return None
+    length = round(1 / made.first)
+    return ("", length) if length > steps else None
 
 
 def _factor(state: Mapping[str, Any]) -> float:
