@@ -1,5 +1,5 @@
-"""Data-parallel training: `healthy`, `bypassed` (the inner model is called), `drifting`, or
-`shared` (all ranks draw the same batches)."""
+"""Data-parallel training: `healthy`, `bypassed` (the inner model is called), `drifting`,
+`shared` (all ranks draw the same batches), or `unused` (no loss uses a parameter)."""
 
 import os
 import sys
@@ -15,6 +15,8 @@ dist.init_process_group("gloo")
 rank = dist.get_rank()
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+if variant == "unused":
+    net[0].register_parameter("spare", nn.Parameter(torch.zeros(3)))
 model = DistributedDataParallel(net)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 draws = torch.Generator().manual_seed(0 if variant == "shared" else rank)

@@ -8,6 +8,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.diagnosis import diagnose, sentence_of
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
@@ -181,3 +182,12 @@ def test_equal_gradients_of_different_weights_are_reported() -> None:
 def test_quiet_on_different_weights_with_different_gradients() -> None:
     both = joined(started_apart(0, gradients="a"), started_apart(1, gradients="b"))
     assert ranks_diverge().check(both) == []
+
+
+def test_an_exception_of_the_wrapper_names_the_cause() -> None:
+    first, second = worker(0, {0: SAME}, 2), worker(1, {0: SAME | {"fc2": "x"}}, 2)
+    assert ranks_diverge().check(joined(first, second))
+    failed = ScriptFailed(step=1, kind="replicas", error="RuntimeError: ...", sentence="...")
+    ended = window(started(2), failed, *first.seen(ReplicaDigests), worker=0, steps=20)
+    with pytest.raises(NotApplicable, match="could not average"):
+        ranks_diverge().check(joined(ended, second))

@@ -5,6 +5,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, ScheduleEnded
+from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.schedule_of_batches import ScheduleOfBatches
 
@@ -18,6 +19,7 @@ def check(
     processes: int = 1,
     warms_up: bool = False,
     optimizers: int = 1,
+    trainer: str = "",
 ) -> list[Finding]:
     ended = ScheduleEnded(
         step=steps - 1,
@@ -33,7 +35,8 @@ def check(
         location="train.py:7",
     )
     used = [OptimizerFacts(step=0, optimizer=f"SGD#{n}", kind="SGD") for n in range(optimizers)]
-    return ScheduleOfBatches().check(window(ended, *used))
+    trained = TrainerSettings(step=0, trainer=trainer, model="Net", accumulates=1)
+    return ScheduleOfBatches().check(window(ended, *used, *([trained] if trainer else [])))
 
 
 def test_a_schedule_of_batches_that_is_called_in_each_step() -> None:
@@ -52,9 +55,18 @@ def test_a_schedule_of_steps_that_is_called_for_each_batch() -> None:
 
 
 @pytest.mark.parametrize(("planned", "calls"), [(200, 100), (100, 200)])
-def test_batches_of_all_processes(planned: int, calls: int) -> None:
-    [finding] = check(planned, calls, batches=100, processes=2)
+@pytest.mark.parametrize("trainer", ["", "Accelerator"])
+def test_batches_of_all_processes(planned: int, calls: int, trainer: str) -> None:
+    [finding] = check(planned, calls, batches=100, processes=2, trainer=trainer)
     assert "batches of 2 processes" in finding.message
+    assert finding.fixes[0].startswith("With Accelerate") == bool(trainer)
+
+
+def test_accelerate_calls_a_schedule_for_each_process() -> None:
+    [finding] = check(800, 200, processes=2, trainer="Accelerator")
+    assert "batches of 2 processes (800), but was called 200 times in 100 steps" in finding.message
+    assert finding.fixes[0].startswith("Plan for the calls")
+    assert check(200, 200, batches=100, processes=2, trainer="Accelerator") == []
 
 
 @pytest.mark.parametrize(

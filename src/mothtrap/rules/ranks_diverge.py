@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import LATEST_ONSET, EvidenceValue, Severity
@@ -27,7 +28,7 @@ from mothtrap.rules._replicas import (
     title="diverging ranks",
     needs=[
         Need(facts=(ReplicaDigests, WorkerStarted)),
-        Need(facts=(UnwrappedDigests,), optional=True),
+        Need(facts=(UnwrappedDigests, ScriptFailed), optional=True),
     ],
     explains=("loss_diverging", "loss_spike"),
     compares=True,
@@ -54,7 +55,8 @@ def ranks_diverge(window: Window) -> Found | None:
     Stays quiet:
         Parameters that each rank holds for itself: shards, models that are not averaged, parameters
         that differed from the start, parameters that become equal again (weights averaged now and
-        then), parameters that the wrapper ignores by configuration.
+        then), parameters that the wrapper ignores by configuration. Jobs that end because the
+        wrapper could not average gradients: the explanation of the exception names the cause.
 
     What to do:
         - Change parameters in the same way on all ranks: look for code under `if rank == ...` that
@@ -76,6 +78,9 @@ def ranks_diverge(window: Window) -> Found | None:
     """
     if not window.peers and world_size(window) < 2:
         raise NotApplicable("the job has one rank")
+    ended = [seen for part in (window, *window.peers) for seen in part.seen(ScriptFailed)]
+    if any(seen.kind == "replicas" for seen in ended):
+        raise NotApplicable("the wrapper could not average all gradients, and raised an exception")
     wrapped, by_hand = digests_of(window), digests_averaged_by_hand(window)
     apart = differences(digests_started_apart(window))
     if apart.steps and not wrapped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, ScheduleEnded
+from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -29,7 +30,8 @@ class ScheduleOfBatches(Rule):
     Fires:
         Warning at the end of a job whose steps used at least `ratio` batches each, in all processes
         together. The planned number of calls equals the number of batches (within `tolerance`), and
-        the number of calls equals the number of steps, or the reverse. How the planned number is
+        the number of calls equals the number of steps (times the number of processes, if Accelerate
+        calls it), or the reverse. How the planned number is
         found: see OPT614.
 
     Stays quiet:
@@ -54,7 +56,10 @@ class ScheduleOfBatches(Rule):
     """
 
     code = "OPT627"
-    needs = (Need(facts=(ScheduleEnded,)), Need(facts=(OptimizerFacts,), optional=True))
+    needs = (
+        Need(facts=(ScheduleEnded,)),
+        Need(facts=(OptimizerFacts, TrainerSettings), optional=True),
+    )
     explains = ("learning_rate_zero", "loss_not_decreasing", "loss_oscillating")
 
     tolerance: float = threshold(
@@ -76,24 +81,29 @@ class ScheduleOfBatches(Rule):
         if one.steps < self.num_steps or one.warms_up:
             return None
         of_all = one.batches * one.processes
+        plan, call, prepare = self.fixes(window)
         for batches in dict.fromkeys((one.batches, of_all)):
-            if batches < self.ratio * one.steps:
-                continue
-            whose = f" of {one.processes} processes" if batches > one.batches else ""
-            if self._near(one.planned, batches) and self._near(one.calls, one.steps):
+            is_of_all = batches > one.batches
+            prepares = is_of_all and _is_accelerated(window)
+            whose = f" of {one.processes} processes" if is_of_all else ""
+            if self._near(one.planned, batches) and self._is_per_step(one, batches):
                 words = (
-                    f"as many as there are batches{whose} ({batches}), but was called once per "
-                    f"step ({one.calls} times): the rate covered only "
+                    f"as many as there are batches{whose} ({batches}), but was called "
+                    f"{one.calls} times in {one.steps} steps: the rate covered only "
                     f"{one.calls / one.planned:.0%} of the schedule"
                 )
-                fixes = self.fixes(window)[::2]
-            elif self._near(one.planned, one.steps) and self._near(one.calls, batches):
+                fixes = (prepare,) if prepares and one.calls <= one.steps else (plan,)
+            elif (
+                batches >= self.ratio * one.steps
+                and self._near(one.planned, one.steps)
+                and self._near(one.calls, batches)
+            ):
                 words = (
                     f"as many as there are steps ({one.steps}), but was called {one.calls} times, "
                     f"as often as there are batches{whose}: it ended after "
                     f"{one.planned / one.calls:.0%} of the training"
                 )
-                fixes = self.fixes(window)[1:]
+                fixes = (prepare,) if prepares else (call,)
             else:
                 continue
             return self.finding(
@@ -116,5 +126,17 @@ class ScheduleOfBatches(Rule):
             )
         return None
 
+    def _is_per_step(self, one: ScheduleEnded, batches: int) -> bool:
+        """Return whether a schedule was called in each step, or for each process in each step."""
+        return any(
+            batches >= self.ratio * calls and self._near(one.calls, calls)
+            for calls in (one.steps, one.steps * one.processes)
+        )
+
     def _near(self, number: int, expected: int) -> bool:
         return abs(number - expected) <= self.tolerance * expected + 1
+
+
+def _is_accelerated(window: Window) -> bool:
+    """Return whether Accelerate may call the schedule, once for each process."""
+    return any(one.trainer == "Accelerator" for one in window.seen(TrainerSettings))

@@ -11,6 +11,7 @@ import pytest
 from tests.harness.programs import FOLDER
 from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
 
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.replicas import ReplicaDigests
 from mothtrap.core.facts.workers import WorkerPace
 from mothtrap.core.findings import Severity
@@ -78,6 +79,18 @@ def test_training_past_the_wrapper_explains_why_the_workers_differ(tmp_path: Pat
     assert "ddp_variants.py:" in found.location
     outcome = _show(tmp_path)
     assert outcome["diagnosis"][0]["root"] == found.fingerprint
+
+
+def test_a_parameter_that_no_loss_uses_is_named_instead_of_the_ranks_it_lets_diverge(
+    tmp_path: Path,
+) -> None:
+    outcome, run = job(tmp_path, "ddp_variants", "unused")
+    assert outcome.returncode != 0
+    failed = run.observations(ScriptFailed)
+    assert {seen.kind for seen in failed} == {"replicas"}
+    assert "did not use `0.spare`, so" in failed[0].sentence
+    assert "find_unused_parameters=True" in failed[0].fixes[1]
+    assert not run.findings
 
 
 def test_ranks_that_draw_the_same_batches_are_told(tmp_path: Path) -> None:

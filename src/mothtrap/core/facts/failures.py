@@ -8,8 +8,9 @@ from mothtrap.core.fact import Fact
 class ScriptFailed(Fact, frozen=True, kw_only=True, tag=True):
     """The exception of the framework that ended the script, in words.
 
-    `kind` is `shape`, `dtype`, `device`, `type`, `index`, `label`, `graph`, `memory`, `data`, or
-    `other` if only the place is known. `error` is its type and its first line, shortened.
+    `kind` is `shape`, `dtype`, `device`, `type`, `index`, `label`, `graph`, `memory`, `data`,
+    `replicas` (gradients that a data-parallel wrapper could not average), or `other` if only the
+    place is known. `error` is its type and its first line, shortened.
     `sentence` describes the failed operation, its input, the expected input, and the origin of the
     input. `module` is the path of the module that failed, or in whose forward pass it happened.
     `inputs` are the inputs of the failed operation, and `batch` describes the origin of the data.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -369,3 +370,7 @@ def test_labels_that_the_model_sees() -> None:
     found = looked(functional.cross_entropy(leaf(64, 40), words.flatten()), forward)
     assert found is not None
     assert (found.shown, found.input_offsets) == ((64, 56, 8), ())
+    decoder = dataclasses.replace(forward, decodes=True)
+    found = looked(functional.cross_entropy(leaf(64, 40), words.flatten()), decoder)
+    assert found is not None
+    assert found.shown is None

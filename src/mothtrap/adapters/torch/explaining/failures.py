@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.explaining import (
     memory,
     not_finite,
     shapes,
+    unreduced,
     wording,
 )
 from mothtrap.adapters.torch.explaining.explanation import Explanation
@@ -34,6 +35,7 @@ KINDS = (
     indices.explain,
     dtypes_and_devices.explain,
     not_finite.explain,
+    unreduced.explain,
 )
 """Explanations in the order in which they are tried, before shapes."""
 MAX_ERROR = 300

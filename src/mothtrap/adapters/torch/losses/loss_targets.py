@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.job.graph import LossTerm, Node, nodes, operation
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.losses import loss_values
+from mothtrap.adapters.torch.losses.token_inputs import are_tokens, has_decoder, sequences
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import as_array
@@ -43,13 +44,15 @@ class Forward:
     """Inputs of the latest training forward passes, and the latest module output.
 
     `calls` are the forward passes that no earlier backward pass has used. `has_loss`: the loss
-    operation ran inside the forward pass, which received its targets.
+    operation ran inside the forward pass, which received its targets. `decodes`: the model has a
+    decoder, which may get the earlier labels.
     """
 
     inputs: tuple[torch.Tensor, ...]
     output: torch.Tensor | None
     calls: int = 1
     has_loss: bool = False
+    decodes: bool = False
 
 
 def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
@@ -67,7 +70,8 @@ def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
     calls = sum(owner is None and after is not None for owner, after in itertools.pairwise(owners))
     has_loss = loss is not None and retained.made(loss)
     output = output if output is not None and is_plain(output) else None
-    return Forward(inputs, output, calls, has_loss)
+    decodes = any(owner is not None and has_decoder(owner) for owner in owners)
+    return Forward(inputs, output, calls, has_loss, decodes)
 
 
 def _is_loss(owner: nn.Module, output: torch.Tensor | None) -> bool:
@@ -404,6 +408,8 @@ def _padding(
 def _shown(
     forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int | None
 ) -> tuple[int, int, int] | None:
+    if forward.decodes:
+        return None
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.shown(tokens, as_array(target), ignored)
 
@@ -416,38 +422,6 @@ def _row_sums(term: LossTerm, target: torch.Tensor) -> tuple[float, float] | Non
         return None
     sums = target.sum(1)
     return float(sums.min()), float(sums.max())
-
-
-def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:
-    """Yield every token input of a model, as integers (rows, length) in main memory.
-
-    A single sequence is one row. Tokens may also be one-hot over the classes of the loss.
-    """
-    for tensor in inputs:
-        if are_tokens(tensor):
-            yield tensor.to("cpu")
-        elif tensor.ndim == 1 and are_tokens(tensor[None]):
-            yield tensor[None].to("cpu")
-        elif (
-            tensor.is_floating_point()
-            and tensor.ndim == 3
-            and tensor.shape[-1] == classes
-            and tensor.numel() <= next_tokens.MAX_ONE_HOT
-        ):
-            values = tensor.detach().to("cpu")
-            if bool(((values == 0) | (values == 1)).all()) and bool((values.sum(-1) == 1).all()):
-                yield values.argmax(-1)
-
-
-def are_tokens(tensor: torch.Tensor) -> bool:
-    """Return whether a model input contains integer sequences: (rows, length), or transposed."""
-    return (
-        tensor.ndim == 2
-        and tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
-        and min(tensor.shape) >= 1
-        and max(tensor.shape) >= 4
-        and tensor.numel() <= MAX_TARGETS
-    )
 
 
 def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:

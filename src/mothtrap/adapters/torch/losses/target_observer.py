@@ -12,12 +12,11 @@ from mothtrap.adapters.torch.job.graph import LossTerm, nodes, operation
 from mothtrap.adapters.torch.losses.causality import looks_ahead
 from mothtrap.adapters.torch.losses.loss_targets import (
     Forward,
-    are_tokens,
     latest_forward,
     sample,
-    sequences,
     with_rows,
 )
+from mothtrap.adapters.torch.losses.token_inputs import are_tokens, sequences
 from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.describe.loss_numbers import MAX_TARGETS
