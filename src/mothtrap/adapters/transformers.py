@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any, Final
 
 import numpy as np
+import torch
 import transformers
 from transformers import trainer, trainer_callback
 from transformers.data import data_collator
@@ -139,7 +140,7 @@ class TransformersHandle(TrainerHandle):
         if len(self._collated) >= COLLATED or one.mlm or self.phase != "train":
             return
         given_RL = _labels_of(args[0] if args else kwargs.get("examples"))
-        self._collated.append(_replaced(given_RL, np.asarray(batch["labels"])))
+        self._collated.append(_replaced(given_RL, torch.as_tensor(batch["labels"])))
         ignored, counted = (sum(numbers) for numbers in zip(*self._collated, strict=True))
         if len(self._collated) == COLLATED and counted:
             self.job.fact(
@@ -385,7 +386,7 @@ def _labels_of(rows: Any) -> Any:
     labels = [row["labels"] for row in rows or () if isinstance(row, Mapping) and "labels" in row]
     if len(labels) < len(rows or ()) or len({np.shape(one) for one in labels}) != 1:
         return None
-    return np.stack([np.asarray(one) for one in labels])
+    return torch.stack([torch.as_tensor(one) for one in labels])
 
 
 def _replaced(given_RL: Any, labels_RL: Any) -> tuple[int, int]:
