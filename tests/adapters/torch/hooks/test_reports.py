@@ -28,8 +28,8 @@ OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers", "epoch
 """Modules of facts that come from trainers, and from frameworks without modules or eager mode."""
 
 
-OF_KERAS = ("MetricBroadcast", "OpposedOptimizers")
-"""Facts of losses and optimizers that only Keras reports."""
+OF_KERAS = ("MetricBroadcast", "OpposedOptimizers", "SingleTimeSteps", "StatesKept")
+"""Facts that only Keras reports."""
 
 
 def _is_of_others(need: Need) -> bool:
