@@ -33,6 +33,7 @@ class TestJax(AdapterTests):
         "PolicyLoss": "tests/adapters/jax/test_loss_terms.py",
         "TrainingMode": "tests/adapters/jax/test_norm_modes.py",
         "ValueReadOnce": "tests/adapters/jax/test_read_once.py",
+        "ZeroSlope": "tests/adapters/jax/test_slopes.py",
     }
 
     def train(self) -> bytes:

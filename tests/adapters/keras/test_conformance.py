@@ -41,6 +41,8 @@ class TestKeras(AdapterTests):
         "BootstrappedTargets": "tests/adapters/keras/test_target_networks.py",
         "UnreadEnds": "tests/adapters/keras/test_target_networks.py",
         "TrainedTarget": "tests/tracing/source/test_taped_targets.py",
+        "SingleTimeSteps": "tests/adapters/keras/test_time_steps.py",
+        "StatesKept": "tests/adapters/keras/test_states_kept.py",
     }
 
     def train(self) -> bytes:
