@@ -14,7 +14,6 @@ from types import CodeType
 from typing import Any, Final
 
 import numpy as np
-import torch
 import transformers
 from transformers import trainer, trainer_callback
 from transformers.data import data_collator
@@ -140,7 +139,7 @@ class TransformersHandle(TrainerHandle):
         if len(self._collated) >= COLLATED or one.mlm or self.phase != "train":
             return
         given_RL = _labels_of(args[0] if args else kwargs.get("examples"))
-        self._collated.append(_replaced(given_RL, torch.as_tensor(batch["labels"])))
+        self._collated.append(_replaced(given_RL, _numbers(batch["labels"])))
         ignored, counted = (sum(numbers) for numbers in zip(*self._collated, strict=True))
         if len(self._collated) == COLLATED and counted:
             self.job.fact(
@@ -386,7 +385,12 @@ def _labels_of(rows: Any) -> Any:
     labels = [row["labels"] for row in rows or () if isinstance(row, Mapping) and "labels" in row]
     if len(labels) < len(rows or ()) or len({np.shape(one) for one in labels}) != 1:
         return None
-    return torch.stack([torch.as_tensor(one) for one in labels])
+    return np.array([_numbers(one) for one in labels])
+
+
+def _numbers(labels: Any) -> Any:
+    """Return the labels of a list, an array, or a tensor, which is not marked as shared."""
+    return np.array(labels.tolist() if hasattr(labels, "tolist") else labels)
 
 
 def _replaced(given_RL: Any, labels_RL: Any) -> tuple[int, int]:
