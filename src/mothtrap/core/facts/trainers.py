@@ -103,7 +103,7 @@ class UndividedLoss(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class LabelsReplaced(Fact, frozen=True, kw_only=True, tag=True):
-    """A collator replaces the labels of the rows, some of which the loss was to ignore.
+    """A collator replaces labels of its rows that the loss should ignore.
 
     In each of the first `calls` batches, rows had `ignored` labels in all that the loss ignores,
     of which `counted` count in the batch. `location` is the line that trains.

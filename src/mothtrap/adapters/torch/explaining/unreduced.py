@@ -1,4 +1,4 @@
-"""Explains parameters for whose gradients a data-parallel wrapper waits in vain."""
+"""Explains a data-parallel wrapper that waits for gradients of unused parameters."""
 
 from __future__ import annotations
 

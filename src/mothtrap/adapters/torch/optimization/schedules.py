@@ -226,7 +226,7 @@ def _warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tuple[str, 
     calls, factor = int(made.state["last_epoch"]), _factor(made.state)
     left = {name: number for name, number in numbers.items() if calls < number <= steps}
     for name, number in left.items():
-        if any(math.isclose(factor, done / number, rel_tol=NEAR) for done in (calls, calls + 1)):
+        if _is_at(factor, calls, number):
             return name, number
     grown = factor / made.first if made.first > 0 else 0.0
     is_line = any(math.isclose(grown, times, rel_tol=NEAR) for times in (calls, calls + 1))
@@ -242,13 +242,17 @@ def _longer_warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tupl
     if calls <= LEAST or not 0 < factor < 1:
         return None
     for name, number in numbers.items():
-        reached = (calls / number, (calls + 1) / number)
-        if number > steps and any(math.isclose(factor, one, rel_tol=NEAR) for one in reached):
+        if number > steps and _is_at(factor, calls, number):
             return name, number
     if made.first <= 0 or not math.isclose(factor / made.first, calls + 1, rel_tol=NEAR):
         return None
     length = round(1 / made.first)
     return ("", length) if length > steps else None
+
+
+def _is_at(factor: float, calls: int, length: int) -> bool:
+    """Return whether a linear warm-up of this length has this factor after some calls."""
+    return any(math.isclose(factor, done / length, rel_tol=NEAR) for done in (calls, calls + 1))
 
 
 def _factor(state: Mapping[str, Any]) -> float:
