@@ -8,8 +8,12 @@ NOT_FINITE = (
 )
 """Values become NaN or infinite."""
 
+CONFUSED = ("class_lost_in_evaluation", "confusion")
+"""The model takes some classes for others."""
+
 UNLEARNED = (
-    *("class_imbalance", "confusion", "loss_not_decreasing", "stuck_at_chance"),
+    *CONFUSED,
+    *("class_imbalance", "loss_not_decreasing", "stuck_at_chance"),
     *("cannot_overfit", "input_ignored", "loss_unchanged"),
 )
 """The model does not learn, or does not learn some of its classes."""

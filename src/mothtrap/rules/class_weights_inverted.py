@@ -15,6 +15,7 @@ from mothtrap.core.needs import Need, any_of
 from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules._effects import CONFUSED
 from mothtrap.rules._evaluations import trend
 from mothtrap.rules._loss_calls import by_place, class_calls, label_counts
 
@@ -24,7 +25,7 @@ from mothtrap.rules._loss_calls import by_place, class_calls, label_counts
     title="inverted class weights",
     needs=[*any_of(Need(facts=(LossCall,)), Need(facts=(TableSeen,)))],
     explains=(
-        *("class_imbalance", "confusion", "labels_unrelated"),
+        *("class_imbalance", *CONFUSED, "labels_unrelated"),
         *("stuck_at_chance", "constant_output", "constant_prediction"),
     ),
 )

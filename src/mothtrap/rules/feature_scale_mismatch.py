@@ -12,6 +12,7 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
+from mothtrap.rules._effects import CONFUSED
 
 FEWEST_COMPONENTS = 4
 """Number of features from which on an order by scale is no chance. Chosen by hand."""
@@ -26,7 +27,7 @@ feature. Chosen by hand: the batch then has at most ten different rows."""
     "DAT502",
     needs=[Need(facts=(DataTaken,))],
     explains=(
-        "confusion",
+        *CONFUSED,
         "constant_prediction",
         "too_few_passes",
         "dead_units",

@@ -12,6 +12,7 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.proof import Proof
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import CONFUSED
 
 LAYERS_NAMED = 10
 """Most layers that a finding names."""
@@ -22,7 +23,7 @@ LAYERS_NAMED = 10
     needs=[Need(facts=(HalfPrecision,))],
     explains=(
         "class_imbalance",
-        "confusion",
+        *CONFUSED,
         "learning_rate_too_low",
         "loss_not_decreasing",
         "unchanged_tensor",

@@ -13,6 +13,7 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import by_row, confusion, evaluations, late_calls
+from mothtrap.rules._effects import CONFUSED
 
 SHOWN = 3
 """Maximum number of classes that a message names."""
@@ -23,7 +24,7 @@ SHOWN = 3
     title="classes numbered differently",
     needs=[Need(facts=(LossCall,)), Need(facts=(LabelledOutputs,), optional=True)],
     explains=(
-        "confusion",
+        *CONFUSED,
         "early_stopping_misled",
         "labels_unrelated",
         "loss_diverging",

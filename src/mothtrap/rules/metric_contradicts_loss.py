@@ -16,6 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import CONFUSED
 from mothtrap.rules._epochs import (
     OVERLAPS,
     QUALITIES,
@@ -87,7 +88,7 @@ class MetricContradictsLoss(Rule):
         Need(facts=(EpochMetrics,)),
         Need(facts=(LossCall,), optional=True),
     )
-    explains = ("class_imbalance", "confusion")
+    explains = ("class_imbalance", *CONFUSED)
     passes = True
 
     flat_epochs: int = threshold(4, unit="epochs", source="chosen by hand")

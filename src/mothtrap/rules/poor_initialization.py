@@ -16,7 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
-from mothtrap.rules._effects import NOT_FINITE
+from mothtrap.rules._effects import CONFUSED, NOT_FINITE
 
 LARGEST_GAIN = 2.0**0.5
 """Gain of He initialization, the largest usual gain."""
@@ -85,7 +85,7 @@ class PoorInitialization(Rule):
         *NOT_FINITE,
         "activation_growth",
         "clipping_every_step",
-        "confusion",
+        *CONFUSED,
         "constant_output",
         "dead_units",
         "exploding_gradient",

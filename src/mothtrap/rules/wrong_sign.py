@@ -17,6 +17,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._effects import CONFUSED
 from mothtrap.rules._loss_calls import POLICY_GAIN
 from mothtrap.rules._losses import Judgment, finite_part, has_players, judge_series
 
@@ -113,7 +114,7 @@ class WrongSign(Rule):
     explains = (
         "activation_growth",
         "class_imbalance",
-        "confusion",
+        *CONFUSED,
         "dead_units",
         "exploding_gradient",
         "gradient_spike",

@@ -16,6 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Window
 from mothtrap.rules._confusions import confusion
+from mothtrap.rules._effects import CONFUSED
 from mothtrap.rules._evaluations import Evaluated, of_new_rows
 from mothtrap.rules._loss_calls import class_calls, is_classifier
 from mothtrap.rules._losses import has_players
@@ -70,7 +71,7 @@ class WrongTrainingLabels(Rule):
         Need(scalars=("loss",), optional=True),
     )
     passes = True
-    explains = ("confusion", "loss_not_decreasing", "loss_oscillating", "overfit", "overtraining")
+    explains = (*CONFUSED, "loss_not_decreasing", "loss_oscillating", "overfit", "overtraining")
 
     evaluations: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
     ratio: float = threshold(
