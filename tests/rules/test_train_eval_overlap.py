@@ -51,6 +51,12 @@ def test_fires_when_part_of_the_rows_was_trained_on(shared: int) -> None:
     assert finding.mode == "eval"
 
 
+def test_begins_at_the_first_evaluation_however_late_the_rule_is_evaluated() -> None:
+    later = [rows(0, step=20), rows(40, step=40), rows(60, step=80)]
+    [finding] = check(*later)
+    assert (finding.step, finding.evidence["share"]) == (40, 0.3)
+
+
 @pytest.mark.parametrize(
     "healthy",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import structs
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, InputDistribution, RowsShared, SplitDrawn
@@ -111,13 +112,11 @@ class TrainEvalOverlap(Rule):
             )
         found = [self._by_indices(window, one, rows) for one in indices]
         told = {one.eval_loader for one in indices}
-        latest = {
-            (one.source, one.location): one for one in rows if one.copied or one.source not in told
-        }
+        judged = [one for one in rows if one.copied or one.source not in told]
         clean = any(self._share(one) < self.low_share for one in rows) or any(
             not one.shared for one in indices
         )
-        found += [self._by_rows(window, one, clean=clean) for one in latest.values()]
+        found += [self._by_rows(window, one, clean=clean) for one in _latest(judged)]
         found += [self._reshuffled(window, one) for one in splits.values()]
         found += [self._before_resuming(window, one) for one in window.seen(Resumed)]
         return [finding for finding in found if finding is not None]
@@ -292,6 +291,18 @@ class TrainEvalOverlap(Rule):
             mode=Mode.EVAL.value,
             fixes=(drop, split, *rest),
         )
+
+
+def _latest(reports: list[RowsShared]) -> list[RowsShared]:
+    """Return the latest report on each evaluation, with the step of the first that shares rows."""
+    first: dict[tuple[str, str | None], int] = {}
+    latest: dict[tuple[str, str | None], RowsShared] = {}
+    for one in reports:
+        key = (one.source, one.location)
+        if one.shared:
+            first.setdefault(key, one.step)
+        latest[key] = structs.replace(one, step=first.get(key, one.step))
+    return list(latest.values())
 
 
 def _is_masked(window: Window, one: RowsShared) -> bool:
