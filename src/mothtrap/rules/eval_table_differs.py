@@ -125,10 +125,10 @@ def _labels(train: TableSeen | None, other: TableSeen | None) -> str:
     if min(train.rows, other.rows) < LABEL_ROWS:
         return ""
     if train.label_distinct is not None and other.label_distinct is None:
-        few = train.label_distinct == 2
+        two = f"{train.label_min:g} or {train.label_max:g}"
         return (
             f"are not all whole numbers, such as {other.label_min:.4g}, but all training labels are "
-            f"{f'{train.label_min:g} or {train.label_max:g}' if few else 'whole numbers'}"
+            f"{two if train.label_distinct == 2 else 'whole numbers'}"
         )
     far = abs(other.label_mean - train.label_mean) / train.label_std
     if far <= LABELS_FAR:
