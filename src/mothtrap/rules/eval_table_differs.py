@@ -126,9 +126,10 @@ def _labels(train: TableSeen | None, other: TableSeen | None) -> str:
         return ""
     if train.label_distinct is not None and other.label_distinct is None:
         two = f"{train.label_min:g} or {train.label_max:g}"
+        known = two if train.label_distinct == 2 else "whole numbers"
         return (
-            f"are not all whole numbers, such as {other.label_min:.4g}, but all training labels are "
-            f"{two if train.label_distinct == 2 else 'whole numbers'}"
+            f"are not all whole numbers, such as {other.label_min:.4g}, but all training labels "
+            f"are {known}"
         )
     far = abs(other.label_mean - train.label_mean) / train.label_std
     if far <= LABELS_FAR:
