@@ -167,6 +167,16 @@ def test_what_has_passed_explains_what_began_while_it_held() -> None:
     assert len(diagnose([short, found("LOS401", 20)], EXPLAINS).stories) == 2
 
 
+def test_a_short_cause_explains_damage_that_lasts() -> None:
+    passed = msgspec.structs.replace(
+        found("STR701", 0, severity=Severity.INFO), evidence={"passed_at_step": 26}
+    )
+    explains = {"STR701": frozenset({"ACT201"})}
+    [story] = diagnose([passed, found("ACT201", 16)], explains).stories
+    assert story.root == passed.fingerprint
+    assert len(diagnose([passed, found("ACT201", 30)], explains).stories) == 2
+
+
 def test_what_has_passed_explains_nothing_that_something_else_explains() -> None:
     passed = msgspec.structs.replace(
         found("GRD101", 0, severity=Severity.INFO), evidence={"passed_at_step": 180}

@@ -5,7 +5,7 @@ from tests.rules.boosting import FIT, SITE, began
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.facts.trees import TablesDiffer
+from mothtrap.core.facts.trees import TablesDiffer, TableSeen
 from mothtrap.core.findings import Severity
 from mothtrap.rules.eval_table_differs import eval_table_differs
 
@@ -32,6 +32,31 @@ def test_fires(more, words: str) -> None:
     assert (finding.severity, finding.mode) == (Severity.WARNING, "eval")
     assert words in finding.message
     assert finding.fixes[0].startswith("Select columns by name") is ("order" in more)
+
+
+def labels(site: str, distinct: int | None, low: float = 0.0, high: float = 1.0) -> TableSeen:
+    return TableSeen(
+        step=0,
+        fit=FIT,
+        site=site,
+        rows=500,
+        columns=8,
+        label_mean=0.5,
+        label_std=0.4,
+        label_min=low,
+        label_max=high,
+        label_distinct=distinct,
+    )
+
+
+@pytest.mark.parametrize(("high", "words"), [(1.0, "0 or 1"), (9.0, "whole numbers")])
+def test_labels_of_another_column(high: float, words: str) -> None:
+    train = labels("", 2 if high == 1 else 10, high=high)
+    [finding] = check(began(task="regression"), train, labels(SITE, None, low=0.275))
+    assert finding.message.endswith(f"such as 0.275, but all training labels are {words}")
+    assert finding.fixes[0].startswith("Check that both tables get their labels")
+    assert not check(began(task="regression"), train, labels(SITE, 7))
+    assert not check(began(task="regression"), labels("", None), labels(SITE, None))
 
 
 def test_stays_quiet_where_tables_are_alike() -> None:

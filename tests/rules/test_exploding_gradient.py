@@ -253,6 +253,15 @@ def test_a_gradient_as_at_the_start_is_no_explosion_while_the_loss_stands() -> N
     assert [one.severity for one in check(norm(norms), losses)] == [Severity.WARNING]
 
 
+def test_another_training_run_with_new_weights_is_no_explosion() -> None:
+    run = [4.0, 3.0, 1.0, *[1e-4] * 60]
+    norms = [*run, *(1.2 * one for one in run[:20])]
+    of_run = [2.3, 2.0, 0.5, *[1e-6] * 60]
+    losses = [*of_run, *of_run[:20]]
+    assert check(norm(norms), loss(losses)) == []
+    assert check(norm([*run, *[40.0] * 10]), loss([*of_run, *[2.0] * 10]))
+
+
 def test_a_growth_after_which_training_recovers_is_a_spike() -> None:
     norms = [3.0, *[10.0] * 20, *[6e-3] * 30, 0.05, 0.2, 6.0, 40.0]
     losses = [2.5, *[1.0] * 20, *[6e-4] * 30, 1e-3, 4e-3, 0.3, 12.0]

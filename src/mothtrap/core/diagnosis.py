@@ -21,6 +21,11 @@ LONG_STEPS = 100
 """Minimum number of steps for which a cause that has ended must have been active; chosen by hand.
 """
 
+WITHOUT_RECOVERY = ("ACT201",)
+"""Faults that outlive their cause, so the cause may have been active for a short time: dead units
+get no gradient.
+"""
+
 COMPUTED = ("NUM005", "NUM003", "NUM004", "NUM001", "NUM002")
 """Order in which non-finite values spread within a step: from the inputs and the weights
 through the modules to the loss, and from there to the gradients."""
@@ -58,8 +63,9 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
 
     A finding causes another if its rule explains the other's rule, they share a worker, and its
     onset is not later (with some tolerance for estimated onsets). A note (info) explains only
-    notes. The exception is a note that was more severe when the effect began, was active for long,
-    and has ended since, if no other finding explains the effect.
+    notes. The exception is a note that was more severe when the effect began, was active for long
+    unless the effect does not recover, and has ended since, if no other finding explains the
+    effect.
 
     Args:
         findings: findings of one run, one per fingerprint.
@@ -153,7 +159,7 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
         passed_at = cause.evidence.get(PASSED)
         if not isinstance(passed_at, int) or passed_at <= effect.step:
             return False
-        if passed_at - cause.step < LONG_STEPS:
+        if passed_at - cause.step < LONG_STEPS and effect.code not in WITHOUT_RECOVERY:
             return False
     if cause.code in explains.get(effect.code, frozenset()):
         return _onset(cause) < _onset(effect)  # each may cause the other

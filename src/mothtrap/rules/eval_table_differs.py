@@ -55,7 +55,8 @@ def eval_table_differs(window: Window) -> list[Found]:
         when at least two columns are each distributed like a different training column. Warning
         when a column that varies in training is constant. Warning when the columns of two frames
         have the same names in different orders. Warning when the mean label of a regression is more
-        than 3 training standard deviations away from the mean training label.
+        than 3 training standard deviations away from the mean training label, or when only the
+        training labels are all whole numbers.
 
     Stays quiet:
         For row numbers, for tables with fewer than 100 rows, and for smaller drift. For the labels
@@ -67,6 +68,7 @@ def eval_table_differs(window: Window) -> list[Found]:
         - Select columns by name and in one order: `valid[train.columns]`.
         - Transform the labels of both tables in the same way, for example with `np.log1p`. Apply
           the inverse to the predictions.
+        - Check that both tables get their labels from the same column.
 
     Example:
         train, valid = scaler.fit_transform(train), valid
@@ -85,7 +87,8 @@ def eval_table_differs(window: Window) -> list[Found]:
             if labels:
                 evidence: dict[str, EvidenceValue] = {"site": site, "fit": one.began.fit}
                 words = f"the labels of {site} {labels}"
-                return Found.of(one.began, words, mode="eval", evidence=evidence, fixes=(2,))
+                fixes = (3, 2) if "whole" in labels else (2, 3)
+                return Found.of(one.began, words, mode="eval", evidence=evidence, fixes=fixes)
             seen = one.differences.get(site)
             if seen is not None:
                 columns, words = _words(seen)
@@ -119,8 +122,17 @@ def _labels(train: TableSeen | None, other: TableSeen | None) -> str:
         return ""
     if train.label_mean is None or other.label_mean is None or not train.label_std:
         return ""
+    if min(train.rows, other.rows) < LABEL_ROWS:
+        return ""
+    if train.label_distinct is not None and other.label_distinct is None:
+        two = f"{train.label_min:g} or {train.label_max:g}"
+        known = two if train.label_distinct == 2 else "whole numbers"
+        return (
+            f"are not all whole numbers, such as {other.label_min:.4g}, but all training labels "
+            f"are {known}"
+        )
     far = abs(other.label_mean - train.label_mean) / train.label_std
-    if far <= LABELS_FAR or min(train.rows, other.rows) < LABEL_ROWS:
+    if far <= LABELS_FAR:
         return ""
     return (
         f"have a mean of {other.label_mean:.4g}, {far:.3g} standard deviations (limit "

@@ -47,6 +47,10 @@ START_NORMS = 5
 """Number of first gradient norms that a later one must exceed if the loss does not rise; chosen by
 hand: the gradient of a loss with a margin is 0 for many batches."""
 
+LIKE_START = 2.0
+"""Ratio to the first gradient norms below which a norm is typical of untrained weights; chosen by
+hand."""
+
 HEALTHY_START = 100.0
 """Largest initial gradient norm of healthy networks; measured like `start_ratio`."""
 
@@ -90,7 +94,8 @@ class ExplodingGradient(Rule):
         have fewer than 16 rows in total. For the usual rise of the norm in early training. For
         a gradient that was near 0 before or is still below 0.01. While the loss keeps falling. For
         a gradient that is no larger than in the first steps, if the loss does not rise, or is no
-        higher than in the first step.
+        higher than in the first step. For one up to twice as large as in the first steps, if the
+        loss before was near 0 or is unknown: another training run may have begun.
         For steps that loss scaling skips. For growth with depth, if a layer gets a gradient of 0.
         GAN players get at most a warning, and recurrent layers that keep their state from batch to
         batch at most a note, because each pass begins with new states.
@@ -205,8 +210,11 @@ class ExplodingGradient(Rule):
         if grown < least and after is not None and np.isfinite(after):
             return None  # caused by a few rows, and the loss is still finite
         peak = norm_S[explosion.onset : explosion.last + 1].max()
-        as_at_start = steps_S[0] == 0 and peak <= norm_S[:START_NORMS].max()
+        at_start = norm_S[:START_NORMS].max() if steps_S[0] == 0 else 0.0
+        as_at_start = peak <= at_start
         if before is None or after is None:
+            if peak <= LIKE_START * at_start:
+                return None  # such as another training run with new weights
             severity = Severity.WARNING
         elif as_at_start and after <= _first_loss(window, optimizer):
             return None  # what was learned does not fit the latest data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ optax = pytest.importorskip("optax")
 nnx = pytest.importorskip("flax.nnx")
 
 from mothtrap.adapters.jax import ADAPTER  # noqa: E402
+from mothtrap.adapters.jax.carries import returned_states  # noqa: E402
+from mothtrap.core.facts.captures import ToolError  # noqa: E402
 from mothtrap.core.facts.compiling import UpdateDropped  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -156,3 +159,41 @@ def test_batch_statistics_that_a_step_computes_must_be_returned(returned: str) -
             params, averages, state, _ = compiled(params, averages, state, X, Y)
     lost = [("not returned", "batch_stats", 8)]
     assert told(process) == (lost if returned == "old" else [])
+
+
+@pytest.mark.parametrize("on_mesh", [False, True])
+def test_a_running_metric_is_not_the_loss(*, on_mesh: bool) -> None:
+    """`nnx.jit` returns the sum of a metric, which grows while the loss falls."""
+    process = Process("jax")
+    with process.watched(ADAPTER):
+        model = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
+        opt = nnx.Optimizer(model, optimizer, wrt=nnx.Param)
+        metrics = nnx.MultiMetric(loss=nnx.metrics.Average("loss"))
+
+        def loss_of(model: Any, x: Any, y: Any) -> Any:
+            losses = optax.softmax_cross_entropy_with_integer_labels(model(x), y)
+            return losses.mean()
+
+        @nnx.jit
+        def step(model: Any, opt: Any, metrics: Any, x: Any, y: Any) -> None:
+            loss, grads = nnx.value_and_grad(loss_of)(model, x, y)
+            metrics.update(loss=loss)
+            opt.update(model, grads)
+
+        mesh = jax.make_mesh((1, 1), ("rows", "model"))
+        with jax.set_mesh(mesh) if on_mesh else nullcontext():
+            for _ in range(CALLS):
+                step(model, opt, metrics, X, Y)
+    scalars = [scalar for record in process.records for scalar in record.scalars]
+    losses = [scalar.value for scalar in scalars if scalar.name == "loss"]
+    assert losses
+    assert max(losses) <= 1.1 * losses[0]
+    assert not any(isinstance(fact, ToolError) for fact in process.facts())
+
+
+def test_a_loss_beside_a_state_of_another_structure_is_found() -> None:
+    """Only what has the paths of an argument is its new state."""
+    x = np.zeros(3)
+    given = [((0, 0, "a"), x), ((0, 0, "b"), x), ((0, 1, "a"), x), ((0, 1, "b"), x)]
+    returned = [((0, 0, "a"), x), ((0, 0, "b"), x), ((0, 1, "a"), x), ((2,), x)]
+    assert returned_states(given, returned) == {0, 1}

@@ -17,6 +17,7 @@ from mothtrap.adapters.lightning.manual_steps import CALLS, ManualSteps
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.testing.adapters import Process
+from mothtrap.tracing.trainers.trainer_handle import count
 
 
 def facts(kind: type[Any], *args: Any, **settings: Any) -> list[Any]:
@@ -80,3 +81,8 @@ def test_an_optimizer_that_never_steps() -> None:
 def test_an_automatic_optimization_steps_by_itself() -> None:
     loop, seen = Loop(automatic=True), ManualSteps()
     assert [seen.called(loop, 0) for _ in range(CALLS)] == [[]] * CALLS
+
+
+@pytest.mark.parametrize(("given", "known"), [(3, 3), (2.0, 2), (-1, None), (float("inf"), None)])
+def test_an_endless_dataset_has_no_number_of_batches(given: float, known: int | None) -> None:
+    assert count(given) == known

@@ -105,3 +105,20 @@ def test_one_hot_labels_that_are_given_as_logits_are_named(swapped: bool) -> Non
     assert {call.swapped for call in found} == {swapped}
     if swapped:
         assert {call.rows_are_probabilities for call in found} == {None}
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_loss_that_broadcasts_is_named(traced: bool, by_hand: bool) -> None:
+    def error(outer: bool) -> Callable[..., Any]:
+        def loss(logits: Any, y: Any) -> Any:
+            prediction = tf.reduce_sum(logits, axis=1, keepdims=outer)
+            return tf.reduce_mean(tf.square(prediction - tf.cast(y, tf.float32)))
+
+        return loss
+
+    named = train(error(outer=True), traced=traced, by_hand=by_hand).findings()
+    assert named[0].code == "STR706"
+    assert "(24, 24)" in named[0].message
+    healthy = train(error(outer=False), traced=traced, by_hand=by_hand).findings()
+    assert "STR706" not in {finding.code for finding in healthy}

@@ -41,6 +41,39 @@ def like_weights(
     return []
 
 
+def returned_states(
+    inputs: Sequence[tuple[Any, Any]], results: Sequence[tuple[Any, Any]]
+) -> frozenset[int]:
+    """Return the results that are new states of arguments, such as the metrics of `flax.nnx`.
+
+    `nnx.jit` returns all arguments before the results of the function, at the same paths.
+
+    Args:
+        inputs: paths and leaves of the arguments of a function.
+        results: paths and leaves of its results.
+    """
+    given = _by_argument(inputs)
+    return frozenset(
+        index
+        for argument, places in _by_argument(results).items()
+        if len(places) > 1 and _kinds(results, places) == _kinds(inputs, given.get(argument, []))
+        for index in places
+    )
+
+
+def _by_argument(leaves: Sequence[tuple[Any, Any]]) -> dict[Any, list[int]]:
+    """Return the indices of leaves by the first two parts of their paths."""
+    found: dict[Any, list[int]] = {}
+    for index, (path, _) in enumerate(leaves):
+        found.setdefault(path[:2], []).append(index)
+    return found
+
+
+def _kinds(leaves: Sequence[tuple[Any, Any]], places: Sequence[int]) -> list[Any]:
+    some = [leaves[place] for place in places]
+    return [(path, np.shape(leaf), getattr(leaf, "dtype", None)) for path, leaf in some]
+
+
 def lost_updates(
     before: Sequence[Any],
     after: Sequence[Any],

@@ -14,8 +14,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from mothtrap.adapters.jax import internals
-from mothtrap.adapters.jax.carries import like_weights, lost_statistics, lost_updates, states
+from mothtrap.adapters.jax import carries, internals
 from mothtrap.tracing.source.frames import line_of
 
 Function = Callable[..., Any]
@@ -241,7 +240,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
     totals = owner.totals(out) if owner is not None else None
     by_id = {id(leaf): index for index, (_, leaf) in enumerate(results)}
     every = _scalars(fun, results, ())
-    carried = _carried(arguments, out)
+    carried = _carried(arguments, out) | carries.returned_states(page.inputs, results)
     scalars = _scalars(fun, results, carried) if carried else every
     common: dict[str, Any] = {
         "function": getattr(fun, "__name__", type(fun).__name__),
@@ -268,7 +267,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
     if not gradients and len(weights) == len(call.arguments):
         updated = _updated(page.inputs, taken, results)
         before, after = [leaf for _, leaf in page.inputs], jax.tree_util.tree_leaves(arguments)
-        lost = lost_updates(before, after, taken, [leaf for _, leaf in results], updated)
+        lost = carries.lost_updates(before, after, taken, [leaf for _, leaf in results], updated)
     return Layout(
         **common,
         location=call.location or place,
@@ -277,9 +276,9 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         updated=updated,
         gradients=gradients,
         lost=lost,
-        lost_state=lost_statistics(page.inputs, call.auxiliary, results) if updated else "",
+        lost_state=carries.lost_statistics(page.inputs, call.auxiliary, results) if updated else "",
         data=_data(arguments, out, taken),
-        states=states(fun, arguments, out, taken, updated) if updated else {},
+        states=carries.states(fun, arguments, out, taken, updated) if updated else {},
     )
 
 
@@ -289,7 +288,7 @@ def _layout_of_loop(fun: Function, page: Page, arguments: Any, out: Any, common:
     if not page.in_loops:
         return Layout(**common, location=place)
     call = max(page.in_loops, key=lambda one: sum(np.size(g) for g in one.gradients))
-    places = like_weights(page.inputs, call.names, call.arguments)
+    places = carries.like_weights(page.inputs, call.names, call.arguments)
     weights = dict(zip(call.names, places, strict=False))
     results = jax.tree_util.tree_flatten_with_path(out)[0]
     updated = _updated(page.inputs, places, results) if places else ()
@@ -299,7 +298,7 @@ def _layout_of_loop(fun: Function, page: Page, arguments: Any, out: Any, common:
         loss=_loop_losses(arguments, out),
         weights=weights,
         updated=updated,
-        states=states(fun, arguments, out, places, updated) if updated else {},
+        states=carries.states(fun, arguments, out, places, updated) if updated else {},
     )
 
 
@@ -313,7 +312,8 @@ def _weights(inputs: Sequence[tuple[Path, Any]], call: Differentiated) -> dict[s
     }
     if found:
         return found
-    return dict(zip(call.names, like_weights(inputs, call.names, call.arguments), strict=False))
+    like = carries.like_weights(inputs, call.names, call.arguments)
+    return dict(zip(call.names, like, strict=False))
 
 
 def _loop_losses(arguments: Any, out: Any) -> int | None:

@@ -87,7 +87,8 @@ class Evaluation:
             else:
                 results = internals.bind(eqn, values)
                 own = replace(caller, scope=scope)
-                self._looker.operation(eqn, own, values, results)
+                with eqn.ctx.manager:  # a value belongs to the mesh of its operation
+                    self._looker.operation(eqn, own, values, results)
             known.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 

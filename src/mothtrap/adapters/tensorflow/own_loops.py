@@ -116,6 +116,9 @@ class TensorFlowHandle(ObservingHandle):
                 series = os.path.basename(target.location or "loss")
                 value = float(target.value.read())
                 losses[series] = Losses(series=series, value=value, location=target.location)
+                if target.broadcast is not None and not passed_by:
+                    step, place = self.job.now.step, target.location
+                    self.job.fact(target.broadcast.fact(step, series, place))
         self.job.stood_ready(EVERY_STEP)
         self.job.step(list(losses.values()), optimizer=OPTIMIZER)
         return True

@@ -90,4 +90,4 @@ def limit(value: Any) -> float | None:
 
 def count(value: Any) -> int | None:
     """Return a number of epochs or steps; None if there is no limit."""
-    return int(value) if isinstance(value, int | float) and value > 0 else None
+    return int(value) if isinstance(value, int | float) and 0 < value < float("inf") else None
