@@ -24,6 +24,14 @@ def test_stays_quiet_on_a_single_stale_step() -> None:
     assert StaleGradient().check(window(stale([0, 1, 0, 0, 1, 0]))) == []
 
 
+def test_warns_if_gradients_are_cleared_only_in_every_second_step() -> None:
+    [finding] = StaleGradient().check(window(stale([0, 1] * 25), loss([1] * 50)))
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 1, 25)
+    assert StaleGradient().check(window(stale([0, 1] * 20))) != []
+    assert StaleGradient().check(window(stale([0, 1] * 9))) == []
+    assert StaleGradient().check(window(stale([0, 0, 1] * 25))) == []
+
+
 def test_fires_on_evaluations_of_a_closure_within_one_step() -> None:
     [finding] = StaleGradient().check(window(stale([18.0], of="LBFGS")))
     assert "in 18 evaluations of its closure" in finding.message
