@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
@@ -18,6 +19,10 @@ from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
 
+SLOWLY = "Decay more slowly"
+"""Beginning of the fix for a schedule that is stepped once per epoch."""
+TENTH = 0.1
+"""Share of the peak rate at which a loss that settles would have settled; chosen by hand."""
 VANISHED = 1e-6
 """Share of the peak below which no schedule plans a rate; chosen by hand."""
 LEAST_RISE = 4
@@ -44,9 +49,11 @@ class LearningRateZero(Rule):
     Fires:
         Zero: warning after `zero_steps` consecutive steps; error after `broken_steps` steps that
         are at least half of all steps so far. Ended early: when the rate falls below
-        `vanished_ratio` of its peak within `fall_steps` steps, and training continues for as long
-        as the schedule took (warning) or `waited_ratio` times as long (error), unless the loss
-        had fallen and settled by then. If the rate falls from half of its peak to the end within
+        `vanished_ratio` of its peak within `fall_steps` steps, and training continues for
+        `idle_share` of the length of the schedule (warning) or `waited_ratio` times as long
+        (error), unless the loss had fallen and settled by then; if training continues for less
+        than the length of the schedule, the loss must have settled before the rate reached a tenth
+        of its peak. If the rate falls from half of its peak to the end within
         `abrupt_steps` steps, and then to a millionth of the peak, the loss must have settled before
         this fall. Cosine: warning when the rate falls to almost zero and
         rises smoothly again `cycles` times.
@@ -71,6 +78,8 @@ class LearningRateZero(Rule):
         - Keras: Give the optimizer a learning rate above 0, e.g.
           `keras.optimizers.Adam(1e-3)`.
         - JAX: Give the optimizer a learning rate above 0, e.g. `optax.adam(1e-3)`.
+        - Decay more slowly: after N epochs with a factor of `0.01 ** (1 / N)` per epoch, the rate
+          is 1 % of the first rate.
 
     Example:
         for epoch in range(epochs):
@@ -86,7 +95,7 @@ class LearningRateZero(Rule):
     title = "learning rate of zero"
     needs = (
         Need(scalars=("lr",)),
-        Need(facts=(OptimizerFacts,), scalars=("loss",), optional=True),
+        Need(facts=(LoaderBegan, OptimizerFacts), scalars=("loss",), optional=True),
     )
     proof = Proof(title="Learning rate", scalars=("lr",))
     explains = (
@@ -115,6 +124,11 @@ class LearningRateZero(Rule):
         50,
         unit="steps from half of the peak to the end",
         source="chosen by hand: then the rate itself stops the loss",
+    )
+    idle_share: float = threshold(
+        0.6,
+        unit="of the length of the schedule",
+        source="chosen by hand: exponential decay to 1/1000 of the peak spends 0.5 there",
     )
     cycles: int = threshold(3, unit="cycles", source="chosen by hand")
 
@@ -146,6 +160,7 @@ class LearningRateZero(Rule):
         whole = length == len(series)
         broken = length >= self.broken_steps and (whole or 2 * length >= series.total)
         step = int(series.steps_S[stretch[0]])
+        others = tuple(fix for fix in self.fixes(window) if not fix.startswith(SLOWLY))
         return self.finding(
             window,
             severity=Severity.ERROR if broken and alone else Severity.WARNING,
@@ -156,7 +171,7 @@ class LearningRateZero(Rule):
             f"{self.zero_steps})",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
             # The rate was never above 0, so a schedule is not the cause.
-            fixes=self.fixes(window)[::-1] if whole and series.first == 0 else None,
+            fixes=others[::-1] if whole and series.first == 0 else others,
             location=optimizer_location(window, series.of),
         )
 
@@ -172,9 +187,11 @@ class LearningRateZero(Rule):
         gone = stretch[0]
         fell = gone - peak
         waited = len(rate_S) - gone
-        if fell > self.fall_steps or waited < max(gone, self.broken_steps):
+        if fell > self.fall_steps or waited < max(self.idle_share * gone, self.broken_steps):
             return None
         settled_by = gone
+        if waited < gone:
+            settled_by = peak + int(np.argmax(rate_S[peak:] < TENTH * rate_S[peak]))
         if rate_S[-1] < VANISHED * rate_S[peak]:
             half = peak + int(np.argmax(rate_S[peak:] < rate_S[peak] / 2))
             settled_by = half if gone - half <= self.abrupt_steps else gone
@@ -198,6 +215,7 @@ class LearningRateZero(Rule):
                 "fall_steps": fell,
                 "limit": self.vanished_ratio,
             },
+            fixes=_fixes(window, self.fixes(window), rate_S[peak : gone + 1]),
             location=optimizer_location(window, series.of),
         )
 
@@ -226,6 +244,14 @@ class LearningRateZero(Rule):
             evidence={"optimizer": series.of, "cycles": len(rises), "period": period},
             location=optimizer_location(window, series.of),
         )
+
+
+def _fixes(window: Window, fixes: tuple[str, ...], rate_S: Floats) -> tuple[str, ...]:
+    """Return the fixes for a fall of the rate: another schedule if it is stepped once per epoch."""
+    changes = np.flatnonzero(np.diff(rate_S))
+    batches = [one.batches for one in window.seen(LoaderBegan) if one.batches]
+    per_epoch = len(changes) > 1 and batches and np.diff(changes).min() >= max(batches)
+    return tuple(fix for fix in fixes if fix.startswith(SLOWLY) is bool(per_epoch))
 
 
 def _rises_as_a_cosine(share_S: Floats) -> bool:
