@@ -88,6 +88,23 @@ class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class RowsRedrawn(Fact, frozen=True, kw_only=True, tag=True):
+    """The same samples of an evaluation loader have different values in each pass.
+
+    In pass `passes`, `changed` of `samples` compared samples had other values of `tensor` than in
+    the previous pass, and all of them the same labels. Many samples changed in the pass before,
+    too, which began at `first_step`. There was training between the passes.
+    """
+
+    loader: str
+    tensor: str
+    samples: int
+    changed: int
+    passes: int
+    first_step: int
+    location: str | None = None
+
+
 class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
     """All of the last `steps` trained on the same batch of a loader that returned other batches.
 
