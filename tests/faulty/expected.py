@@ -163,6 +163,7 @@ PLANTED = (
     near("eval_targets_differ", "DAT535", 20, severity="warning"),
     near("evaluation_resampled", "DAT526", 18, severity="warning"),
     near("accumulation_left_over", "OPT628", 2, severity="warning"),
+    near("workers_draw_alike", "DAT548", 0, severity="warning"),
     near("evaluation_augmented", "DAT547", 40, severity="warning"),
     near("outlying_targets", "LOS439", 0, severity="warning"),
     exactly("too_little_data", "DAT512", 0, severity="info"),

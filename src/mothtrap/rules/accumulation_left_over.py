@@ -49,9 +49,9 @@ def accumulation_left_over(
         they are added to the next step, its gradient has too many batches and is too large.
 
     Fires:
-        When in at least `num_passes` passes all steps have the same number of batches, and the batches
-        left over at the end are in no step, or all in the first step of the next pass. Warning if
-        they are at least `share` of the batches of a pass, otherwise a note.
+        When in at least `num_passes` passes all steps have the same number of batches, and the
+        batches left over at the end are in no step, or all in the first step of the next pass.
+        Warning if they are at least `share` of the batches of a pass, otherwise a note.
 
     Stays quiet:
         If the last batches make a smaller step. If the batches are counted across passes, so that

@@ -27,6 +27,21 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class GeneratorsShared(Fact, frozen=True, kw_only=True, tag=True):
+    """Each of the `workers` processes of a loader begins with a copy of the same random generators.
+
+    The code that loads a sample uses `generators`, attributes of the dataset or global variables,
+    and sets no seed. `persistent`: the processes outlive a pass; otherwise new ones begin each pass
+    with the same state.
+    """
+
+    loader: str
+    workers: int
+    generators: tuple[str, ...]
+    persistent: bool = False
+    location: str | None = None
+
+
 class StatesKept(Fact, frozen=True, kw_only=True, tag=True):
     """Recurrent layers keep their state from batch to batch while a model is trained.
 

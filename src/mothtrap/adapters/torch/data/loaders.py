@@ -28,10 +28,12 @@ from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.sampler_orders import order_began
 from mothtrap.adapters.torch.data.samplers import plan_of, samples_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
+from mothtrap.adapters.torch.data.worker_generators import shared_generators
 from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.data import (
     BatchesLoaded,
+    GeneratorsShared,
     LoaderBegan,
     NonfiniteInput,
     RowsRedrawn,
@@ -312,7 +314,22 @@ class LoaderObserver:
                 location=location,
             )
         )
+        self._job.contain_part("data", self._report_generators, source, loader)
         return source
+
+    def _report_generators(self, source: Source, loader: DataLoader[Any]) -> None:
+        generators = shared_generators(loader)
+        if generators:
+            self._job.recorder.notes.observe(
+                GeneratorsShared(
+                    step=self._job.grouper.step,
+                    loader=source.label,
+                    workers=loader.num_workers,
+                    generators=generators,
+                    persistent=loader.persistent_workers,
+                    location=source.location,
+                )
+            )
 
     def _nonfinite(
         self, batch: Batch, tensors: list[tuple[str, torch.Tensor]]

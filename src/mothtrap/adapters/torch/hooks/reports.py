@@ -8,6 +8,7 @@ from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import (
     BatchesLoaded,
     BorderClasses,
+    GeneratorsShared,
     IndicesShared,
     InputDistribution,
     LoaderBegan,
@@ -214,6 +215,7 @@ IN_FULL_STEPS: Final = (
     PaddingLabeled,
     *(
         BatchesLoaded,
+        GeneratorsShared,
         IndicesShared,
         InputDistribution,
         OneBatchUsed,
