@@ -17,7 +17,7 @@ def began(workers: int = 4) -> LoaderBegan:
     return LoaderBegan(step=0, loader="loader 1", sampler="shuffled", workers=workers)
 
 
-def passed(*, trained: bool = True) -> BatchesLoaded:
+def passed(*, trained: bool = True, repeated: int = 0) -> BatchesLoaded:
     return BatchesLoaded(
         step=9,
         loader="loader 1",
@@ -25,7 +25,7 @@ def passed(*, trained: bool = True) -> BatchesLoaded:
         workers=4,
         pass_number=1,
         batches=9,
-        repeated=0,
+        repeated=repeated,
         ended=True,
         trained=trained,
     )
@@ -36,6 +36,16 @@ def test_a_generator_that_all_workers_copy() -> None:
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
     assert "the 4 workers of loader 1 each begin with a copy of `Rows.rng`" in finding.message
     assert "again in each epoch" in finding.message
+
+
+def test_a_function_that_seeds_all_workers_alike() -> None:
+    seeded = GeneratorsShared(step=0, loader="loader 1", workers=2, seeded_by="seed_worker")
+    [finding] = workers_draw_alike().check(window(began(), passed(), seeded))
+    assert finding.severity is Severity.INFO
+    assert "`seed_worker` sets the same seed in each of the 2 workers" in finding.message
+    [finding] = workers_draw_alike().check(window(began(), passed(repeated=9), seeded))
+    assert finding.severity is Severity.WARNING
+    assert "worker_id" in finding.fixes[0]
 
 
 def test_evaluation_loaders_are_not_judged() -> None:

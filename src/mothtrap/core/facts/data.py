@@ -32,12 +32,14 @@ class GeneratorsShared(Fact, frozen=True, kw_only=True, tag=True):
 
     The code that loads a sample uses `generators`, attributes of the dataset or global variables,
     and sets no seed. `persistent`: the processes outlive a pass; otherwise new ones begin each pass
-    with the same state.
+    with the same state. `seeded_by`: without such generators, the function of the loader that sets
+    the same seed in each process.
     """
 
     loader: str
     workers: int
-    generators: tuple[str, ...]
+    generators: tuple[str, ...] = ()
+    seeded_by: str = ""
     persistent: bool = False
     location: str | None = None
 
@@ -198,7 +200,8 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     """Mean and standard deviation of one floating-point argument of a model in one call.
 
     `module` is the path of the module that user code called. `windows`: the first rows of an
-    evaluation are windows of one series, each one entry later than the row before.
+    evaluation are windows of one series, each one entry later than the row before. `zeros` is the
+    share of values that are 0; None in older runs.
     """
 
     module: str
@@ -207,6 +210,7 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     mean: float
     std: float
     windows: bool = False
+    zeros: float | None = None
     location: str | None = None
 
 

@@ -11,7 +11,7 @@ from tests.adapters.torch.watched import classifier, sgd, watched
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from mothtrap.adapters.torch.data.worker_generators import shared_generators
+from mothtrap.adapters.torch.data.worker_generators import seeded_alike, shared_generators
 from mothtrap.core.facts.data import GeneratorsShared
 
 NOISE = np.random.RandomState(3)
@@ -98,6 +98,37 @@ def test_loaders_whose_workers_differ() -> None:
     begun = DataLoader(Own(), 4, num_workers=2, worker_init_fn=print)
     assert shared_generators(begun) == ()
     assert shared_generators(DataLoader([1, 2, 3], 1, num_workers=2)) == ()
+
+
+def of_number(worker: int) -> None:
+    np.random.seed(3 + worker)
+
+
+def of_torch(worker: int) -> None:
+    np.random.seed(torch.initial_seed() % 2**32)
+
+
+def of_system(worker: int) -> None:
+    np.random.seed()
+
+
+def of_nothing(worker: int) -> None:
+    np.random.seed(None)
+
+
+def of_none(worker: int) -> None:
+    print("a worker begins")
+
+
+def alike(worker: int) -> None:
+    np.random.seed(3)
+    random.seed(3)
+
+
+@pytest.mark.parametrize("function", [of_number, of_torch, of_system, of_nothing, of_none, alike])
+def test_functions_that_set_a_seed(function: object) -> None:
+    found = seeded_alike(DataLoader(Unused(), 4, num_workers=2, worker_init_fn=function))
+    assert found == ("alike" if function is alike else "")
 
 
 def test_it_is_reported_for_a_loader_once() -> None:

@@ -28,7 +28,7 @@ from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.sampler_orders import order_began
 from mothtrap.adapters.torch.data.samplers import plan_of, samples_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
-from mothtrap.adapters.torch.data.worker_generators import shared_generators
+from mothtrap.adapters.torch.data.worker_generators import seeded_alike, shared_generators
 from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.data import (
@@ -318,14 +318,15 @@ class LoaderObserver:
         return source
 
     def _report_generators(self, source: Source, loader: DataLoader[Any]) -> None:
-        generators = shared_generators(loader)
-        if generators:
+        generators, seeded_by = shared_generators(loader), seeded_alike(loader)
+        if generators or seeded_by:
             self._job.recorder.notes.observe(
                 GeneratorsShared(
                     step=self._job.grouper.step,
                     loader=source.label,
                     workers=loader.num_workers,
                     generators=generators,
+                    seeded_by=seeded_by,
                     persistent=loader.persistent_workers,
                     location=source.location,
                 )

@@ -7,6 +7,7 @@ loads a sample is read, and nothing of it is called.
 
 from __future__ import annotations
 
+import dis
 import inspect
 from types import CodeType, FunctionType
 from typing import Any
@@ -20,6 +21,15 @@ RESEEDS = frozenset(
     | {"default_rng", "RandomState", "Generator", "Random", "SeedSequence", "jumped"}
 )
 """Names in the code of a dataset that sets the seed of each sample or of each worker."""
+SEEDERS = frozenset({"seed", "manual_seed", "seed_everything", "set_seed"})
+"""Names of functions that set a seed."""
+DIFFERENT = frozenset(
+    {"initial_seed", "get_worker_info", "getpid", "urandom", "time", "time_ns", "get_state"}
+    | {"randint", "random", "getrandbits", "token_bytes", "SeedSequence", "default_rng"}
+)
+"""Names in a function that sets another seed in each worker."""
+MODULES = frozenset({"random"})
+"""Names in `DIFFERENT` that are also modules; `random.seed(0)` sets a seed."""
 DEPTH, MEMBERS = 4, 16
 """Maximum depth of calls that are followed, and members of a list of transforms. By hand."""
 
@@ -42,6 +52,38 @@ def shared_generators(loader: DataLoader[Any]) -> tuple[str, ...]:
         search.method(data, name, 0)
     search.value(loader.collate_fn, 0)
     return () if search.reseeds else tuple(search.found)
+
+
+def seeded_alike(loader: DataLoader[Any]) -> str:
+    """Return the name of the `worker_init_fn` that sets the same seed in all workers; else "".
+
+    It is a Python function that sets a seed, and uses neither its argument, the number of the
+    worker, nor anything else that differs.
+    """
+    function = loader.worker_init_fn
+    if loader.num_workers < 2 or not isinstance(function, FunctionType):
+        return ""
+    code, names = function.__code__, _names(function.__code__)
+    if SEEDERS.isdisjoint(names) or not DIFFERENT.isdisjoint(names - MODULES):
+        return ""
+    of_worker = code.co_varnames[: code.co_argcount]
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("PRECALL", "CACHE")]
+    if any("FAST" in step.opname and _holds(step.argval, of_worker) for step in steps):
+        return ""
+    for at, step in enumerate(steps[:-1]):
+        after = steps[at + 1]
+        if step.argval in SEEDERS and (_is_empty_call(after) or after.argval is None):
+            return ""  # no seed: the system gives another one to each worker
+    return function.__name__
+
+
+def _holds(argval: object, names: tuple[str, ...]) -> bool:
+    """Return whether an instruction reads one of some variables; newer ones read two at once."""
+    return any(one in names for one in (argval if isinstance(argval, tuple) else (argval,)))
+
+
+def _is_empty_call(step: dis.Instruction) -> bool:
+    return step.opname.startswith("CALL") and not step.arg
 
 
 class _Search:
