@@ -109,8 +109,28 @@ def test_a_class_that_is_ignored_is_a_warning() -> None:
     assert check(*map(ignoring, (0, 8))) == []
 
 
+def test_a_class_of_sentences_that_is_ignored_is_a_warning() -> None:
+    sentences = {"model_inputs": ("int64",), "alone": True}
+    [finding] = check(*(ignoring(step, **sentences) for step in (0, 8, 16)))
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_background_that_is_ignored_is_a_note() -> None:
+    one = call(ignored_share=0.8, ignored_class=0)
+    maps = {"prediction_shape": (64, 3, 8, 8), "model_inputs": ("float32",)}
+    many = [msgspec.structs.replace(one, step=step, **maps) for step in (0, 8, 16)]
+    [finding] = check(*many)
+    assert finding.severity is Severity.INFO
+    assert "80 % of 192 sampled labels" in finding.message
+
+
 @pytest.mark.parametrize(
-    "more", [{"prediction_shape": (64, 2, 8, 8)}, {"model_inputs": ("int64",)}]
+    "more",
+    [
+        {"prediction_shape": (64, 2, 8, 8)},
+        {"model_inputs": ("int64",)},
+        {"model_inputs": ("int64",), "alone": False},
+    ],
 )
 def test_pixels_and_tokens_may_be_ignored(more: dict[str, object]) -> None:
     assert check(*(ignoring(step, **more) for step in (0, 8, 16))) == []

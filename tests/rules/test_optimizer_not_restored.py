@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.windows import window
+from tests.rules.windows import series, window
 
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.fact import Fact
@@ -35,3 +35,46 @@ def test_stays_quiet() -> None:
 def test_applies_to_restarted_jobs() -> None:
     with pytest.raises(NotApplicable, match="was not restarted"):
         check()
+
+
+WARM_UP = tuple(1e-5 * (step + 1) for step in range(16))
+
+
+def rates(
+    after: list[float], first: tuple[float, ...], last: float, step: int = 300
+) -> list[Finding]:
+    one = Resumed(
+        step=step,
+        evidence="",
+        loaded=True,
+        first_rates={"AdamW": first},
+        last_rates={"AdamW": last},
+    )
+    steps = list(range(step, step + len(after)))
+    return optimizer_not_restored().check(window(one, series("lr", after, of="AdamW", steps=steps)))
+
+
+def test_a_warm_up_that_begins_again() -> None:
+    [finding] = rates([6e-4, *WARM_UP[1:]], WARM_UP, 6e-4)
+    assert (finding.severity, finding.step) == (Severity.WARNING, 300)
+    assert "begins again at 1e-05, as at step 0, with a warm-up" in finding.message
+    assert "scheduler.load_state_dict" in finding.fixes[0]
+
+
+def test_a_rate_that_goes_back_to_its_first_value_is_a_note() -> None:
+    [finding] = rates([1e-3] * 16, (1e-3,) * 16, 2.5e-4)
+    assert finding.severity is Severity.INFO
+
+
+@pytest.mark.parametrize(
+    ("after", "first", "last"),
+    [
+        ([6e-4, *[5.9e-4] * 15], WARM_UP, 6e-4),
+        ([1e-3] * 16, (1e-3,) * 16, 1e-3),
+        (list(WARM_UP[:4]), WARM_UP, 6e-4),
+        ([6e-4, *WARM_UP[1:]], (), 6e-4),
+    ],
+    ids=["goes on", "constant", "few", "unknown"],
+)
+def test_rates_that_go_on(after: list[float], first: tuple[float, ...], last: float) -> None:
+    assert rates(after, first, last) == []

@@ -54,6 +54,25 @@ def test_a_series_that_goes_on_at_another_level_is_a_note() -> None:
         assert not any(fix.startswith("For a series") for fix in finding.fixes)
 
 
+def test_masked_training_rows_are_named() -> None:
+    [finding] = check(train(std=0.3, zeros=0.9), evaluated(0.0, 1.0, zeros=0.0))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert "90 % of the values are 0 in training, and 0 % in evaluation" in finding.message
+    assert [fix[:30] for fix in finding.fixes] == ["If values of training rows are"]
+    [finding] = check(train(std=0.3, zeros=0.9), evaluated(0.0, 1.0, zeros=0.8))
+    assert "are 0" not in finding.message
+
+
+def test_noise_in_training_rows_is_named_if_another_scale_is_excluded() -> None:
+    [finding] = check(train(0.5, 12.0), evaluated(0.51, 1.0))
+    assert finding.step == 0
+    assert "noise was added in training" in finding.message
+    assert [fix[:25] for fix in finding.fixes] == ["If training rows get nois"]
+    for mean, evaluated_mean in ((0.0, 0.0), (6.0, 0.5)):  # perhaps, or certainly, another scale
+        [finding] = check(train(mean, 12.0), evaluated(evaluated_mean, 1.0))
+        assert finding.fixes[0].startswith("Apply the same transformation")
+
+
 @pytest.mark.parametrize(("mean", "std"), [(0.3, 1.1), (-1.3, 0.5), (0.0, 2.2)])
 def test_quiet_on_the_same_scale(mean: float, std: float) -> None:
     assert check(train(), evaluated(mean, std)) == []

@@ -11,7 +11,7 @@ from mothtrap.core.errors import RunExistsError
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import SplitDrawn
 from mothtrap.core.facts.workers import Resumed, WeightsSaved
-from mothtrap.core.records import StepRecord
+from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.session.resuming import (
     Resumption,
@@ -191,3 +191,18 @@ def test_the_losses_before_the_step_at_which_a_job_goes_on_are_kept(tmp_path: Pa
     third = first.parent / "3"
     losses = Resumption(third, third, lambda: 0)({}, 3).losses["main"]
     assert losses == (1.0, 1.0, 1.0, 0.5, 1 / 3)  # the steps after 1 were repeated
+
+
+def test_the_first_and_the_last_rates_of_the_job_are_kept(tmp_path: Path) -> None:
+    layout.create_run(tmp_path / "job", info(pid=DEAD_PID))
+    first = layout.attempt_folder(tmp_path / "job", 1)
+    rates = [(Scalar("lr", "Adam", 0.1 * (step + 1)),) for step in range(3)]
+    steps = [record(step, scalars=scalars) for step, scalars in enumerate(rates)]
+    log = WorkerLog(layout.claim_worker(first, 0)[1])
+    log.append([*steps[:2], record(2, scalars=rates[2], observations=(saved(2, "a"),))])
+    log.close()
+    resume = Resumption(first, first.parent / "2", lambda: 0)
+    continued = resume({"Net": "a"}, None)
+    assert continued.first_rates == {"Adam": (0.1, 0.2)}
+    assert continued.last_rates == {"Adam": 0.2}
+    assert resume({}, 2).first_rates == {}

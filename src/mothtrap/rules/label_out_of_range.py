@@ -55,11 +55,11 @@ class LabelOutOfRange(Rule):
         than `tolerance` outside of 0 to 1; only a note up to `noise`. Error at the first batch
         with only ignored labels if the loss is a mean. Warning when the loss ignores labels of a
         class for which the model has an output, in at least three sampled calls with 100 labels in
-        total.
+        total. A note for label maps if they are at least `area` of the labels, as a background is.
 
     Stays quiet:
         For soft targets within 0 to 1, and for summed losses over ignored labels. For ignored
-        classes of tokens and of pixels, which may be padding or unknown.
+        classes of tokens, which may be padding, and of few pixels, which may be unknown.
 
     What to do:
         - Number the classes from 0, and give the model one output per class.
@@ -107,6 +107,10 @@ class LabelOutOfRange(Rule):
     )
     noise: float = threshold(
         0.25, unit="beyond 0 or 1", source="chosen by hand: GAN labels may have added noise"
+    )
+
+    area: float = threshold(
+        0.5, unit="of the labels of maps", source="chosen by hand: unknown areas are smaller"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -208,21 +212,28 @@ class LabelOutOfRange(Rule):
         )
 
     def _class_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:
-        looked = [call for call in calls if call.targets is not None and is_classifier(call)]
+        sampled = [call for call in calls if call.targets is not None]
+        looked = [call for call in sampled if is_classifier(call)]
+        maps = not looked
+        if maps:
+            looked = [call for call in sampled if _is_label_map(call)]
         samples = [call.targets for call in looked if call.targets is not None]
         ignored = {sample.ignored_class for sample in samples if sample.ignored_share}
         count = sum(sample.count for sample in samples)
         if len(samples) < LEAST_CALLS or count < LEAST_LABELS or len(ignored) != 1:
             return None
         [label] = ignored
-        if label is None or any(kind in INTEGERS for kind in looked[0].model_inputs):
+        reads_tokens = any(kind in INTEGERS for kind in looked[0].model_inputs)
+        if label is None or (reads_tokens and not all(call.alone for call in looked)):
             return None
         share = sum((sample.ignored_share or 0.0) * sample.count for sample in samples) / count
+        if maps and share < self.area:
+            return None
         return finding_of_calls(
             self,
             window,
             looked,
-            Severity.WARNING,
+            Severity.INFO if maps else Severity.WARNING,
             f"the loss ignores label {label}, which is a class of the model and makes up "
             f"{share:.0%} of {count} sampled labels: this class is never learned",
             {"class": label, "ignored_share": share, "targets": count},
@@ -245,6 +256,12 @@ class LabelOutOfRange(Rule):
                 "targets to 0 to 1.",
             )
         return self.fixes(window)[1:2]
+
+
+def _is_label_map(call: LossCall) -> bool:
+    """Return whether each example has a map of labels, and the model does not read tokens."""
+    maps = len(call.prediction_shape or ()) >= 4
+    return maps and not any(kind in INTEGERS for kind in call.model_inputs)
 
 
 def _beyond(call: LossCall) -> float:

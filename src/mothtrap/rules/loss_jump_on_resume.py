@@ -13,6 +13,7 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._restarts import first_values
 
 
 @frozen
@@ -76,7 +77,7 @@ class LossJumpOnResume(Rule):
         for series in window.scalars("loss"):
             before_N = np.array(last.losses.get(series.of, ()), np.float64)
             before_N = before_N[np.isfinite(before_N)]
-            after_N = self._first_losses(series, last.step)
+            after_N = first_values(series, last.step, self.first)
             if len(before_N) < self.last or len(after_N) < self.first:
                 continue
             compared = True
@@ -87,16 +88,6 @@ class LossJumpOnResume(Rule):
                 f"needs {self.last} losses before the restart, and {self.first} after it"
             )
         return []
-
-    def _first_losses(self, series: Series, step: int) -> Floats:
-        """Return the first losses from `step` on; empty if they have left the window."""
-        own_S = series.steps_S >= step
-        if len(series.early_S) >= self.first and not len(series.steps_S[~own_S]):
-            return series.early_S[: self.first]
-        steps_S, values_S = series.steps_S[own_S], series.values_S[own_S]
-        if not len(steps_S) or steps_S[0] > step + self.first:
-            return np.empty(0)
-        return values_S[: self.first]
 
     def _jumps(self, before_N: Floats, after_N: Floats) -> bool:
         low, high = float(before_N.min()), float(before_N.max())

@@ -18,7 +18,11 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 SERIES = "For a series with a trend"
-"""Beginning of the fix for a series."""
+NOISE, MASK = "If training rows get noise", "If values of training rows are masked"
+"""Beginnings of the fixes for single cases."""
+OFF_CENTER, SAME_MEAN = 0.2, 0.05
+"""Least distance of the mean from 0, and largest from the mean in training, in standard deviations
+of the evaluation, for which another scale is excluded. Chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +34,7 @@ class _Scale:
     mean: float
     std: float
     windows: bool
+    zeros: float | None
     location: str | None
 
 
@@ -53,7 +58,8 @@ class TrainEvalShift(Rule):
         evaluation of `far_rows` rows has `far_ratio` times the standard deviation in training.
         Needs at least `rows` rows in training and in evaluation. Instead of a warning, a note for
         windows of a series that goes on at another level: each row is one entry later than the row
-        before, and the standard deviation is at least 1/`far_ratio` of its value in training.
+        before, and the standard deviation is at least 1/`far_ratio` of its value in training. Says
+        that a mask is the reason if the share of zeros is larger by at least `masked` in training.
 
     Stays quiet:
         Augmented training data. Evaluations on a few rows (rollouts, generated text). Arguments
@@ -65,6 +71,10 @@ class TrainEvalShift(Rule):
           deviation on the training data, and use them for both.
         - Check units and types: images of 0 to 255 in one dataset, of 0 to 1 in the other.
         - Put the normalization into the model, where it cannot be forgotten.
+        - If training rows get noise, add less: the training inputs have the mean of the evaluation
+          inputs, but a far larger spread.
+        - If values of training rows are masked, check which part is kept: far more of the values
+          are 0 in training than in evaluation.
         - For a series with a trend, predict changes: subtract the last value of each window from
           the window and from its target.
 
@@ -87,6 +97,7 @@ class TrainEvalShift(Rule):
         "loss_spike",
         "overfit",
         "overtraining",
+        "unnormalized_input",
     )
 
     share: float = threshold(
@@ -112,6 +123,7 @@ class TrainEvalShift(Rule):
         source="chosen by hand: different units, such as pixels from 0 to 255",
     )
     far_rows: int = threshold(64, unit="rows", source="chosen by hand")
+    masked: float = threshold(0.5, unit="of the values", source="chosen by hand")
     rows: int = threshold(
         16, unit="rows", source="chosen by hand: fewer may be close together by chance"
     )
@@ -200,20 +212,36 @@ class TrainEvalShift(Rule):
         module, argument = name
         first = min(far, key=lambda one: one.step)
         goes_on = severity is Severity.INFO
-        fixes = self.fixes(window)
+        masks, noisy = self._is_masked(train, first), _is_noisy(train, first)
+        words, fix = "", ""
+        if goes_on:
+            words, fix = "; it consists of windows of a series at another level", SERIES
+        elif masks:
+            words = (
+                f"; {train.zeros:.0%} of the values are 0 in training, and {first.zeros:.0%} in "
+                "evaluation"
+            )
+            fix = MASK
+        elif noisy:
+            words, fix = (
+                "; equal means exclude another scale, so noise was added in training",
+                NOISE,
+            )
+        of_cases = (SERIES, NOISE, MASK)
+        every = self.fixes(window)
+        fixes = [one for one in every if one.startswith(fix or of_cases) == bool(fix)]
         return self.finding(
             window,
             severity=severity,
-            step=first.step,
+            step=train.step if masks or noisy else first.step,
             last_step=max(one.step for one in far),
             count=len(far),
             message=(
                 f"argument {argument} of {module} has mean {first.mean:.3g} and standard "
                 f"deviation {first.std:.3g} in evaluation, but mean {train.mean:.3g} and standard "
-                f"deviation {train.std:.3g} in training"
-                + ("; it consists of windows of a series at another level" if goes_on else "")
+                f"deviation {train.std:.3g} in training{words}"
             ),
-            fixes=tuple(fix for fix in fixes if fix.startswith(SERIES) == goes_on),
+            fixes=tuple(fixes),
             layers=(module,),
             evidence={
                 "argument": argument,
@@ -225,6 +253,18 @@ class TrainEvalShift(Rule):
             location=first.location,
             mode=Mode.EVAL.value,
         )
+
+    def _is_masked(self, train: _Scale, other: _Scale) -> bool:
+        if train.zeros is None or other.zeros is None:
+            return False
+        return train.zeros - other.zeros >= self.masked
+
+
+def _is_noisy(train: _Scale, other: _Scale) -> bool:
+    """Return whether training inputs are evaluation inputs and noise, not on another scale."""
+    off_center = abs(other.mean) >= OFF_CENTER * other.std
+    same_mean = abs(train.mean - other.mean) <= SAME_MEAN * other.std
+    return off_center and same_mean and train.std > other.std
 
 
 def _together(calls: Iterable[InputDistribution]) -> _Scale | None:
@@ -241,8 +281,16 @@ def _together(calls: Iterable[InputDistribution]) -> _Scale | None:
         mean=mean,
         std=math.sqrt(square),
         windows=all(one.windows for one in every),
+        zeros=_mean_zeros(every),
         location=every[0].location,
     )
+
+
+def _mean_zeros(calls: list[InputDistribution]) -> float | None:
+    """Return the share of zeros in several calls; None if it is unknown for one of them."""
+    known = [(one.rows, one.zeros) for one in calls if one.zeros is not None]
+    rows = sum(rows for rows, _ in known)
+    return sum(n * zeros for n, zeros in known) / rows if len(known) == len(calls) else None
 
 
 def _is_far(train: _Scale, other: _Scale, ratio: float, shift: float) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_SPLITS = 4
 """Number of latest splits of earlier attempts that are compared."""
 MAX_LOSSES = 16
-"""Number of losses before and after the resumption that are compared."""
+"""Number of losses before and after the resumption, and of rates, that are compared."""
 MAX_STEPS = 100_000
 """Number of latest steps of earlier attempts that are searched for it. Chosen by hand: 10 MB."""
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
@@ -123,8 +123,8 @@ class _Trained:
         return self.attempt == attempt or self.step < step
 
 
-def _losses_of(steps: Sequence[_Trained]) -> dict[str, tuple[float, ...]]:
-    """Return the losses of some steps, by series, in the order of the steps."""
+def _values_of(steps: Sequence[_Trained], name: str) -> dict[str, tuple[float, ...]]:
+    """Return a scalar at some steps, by series or optimizer, in the order of the steps."""
     from mothtrap.store.worker_reading import scalars_of
 
     by_folder: dict[Path, list[int]] = {}
@@ -135,9 +135,9 @@ def _losses_of(steps: Sequence[_Trained]) -> dict[str, tuple[float, ...]]:
         scalars = scalars_of(folder, records)
         for record in records:
             for scalar in scalars.get(record, ()):
-                if scalar.name == "loss":
+                if scalar.name == name:
                     found.setdefault(scalar.of, []).append(scalar.value)
-    return {series: tuple(losses) for series, losses in found.items()}
+    return {of: tuple(values) for of, values in found.items()}
 
 
 class Resumption:
@@ -200,13 +200,16 @@ class Resumption:
         before = tuple(split for split in splits if split.step <= step)
         continues = bool(matched or own_steps)
         before_N = [one for one in trained if one.step < step]
+        begins = before_N[:MAX_LOSSES] if before_N and before_N[0].step == 0 and matched else []
         return Resumed(
             step=step,
             evidence=evidence,
             evaluations=evaluations,
             splits=before[-MAX_SPLITS:] if continues else (),
             loaded=bool(matched),
-            losses=_losses_of(before_N[-MAX_LOSSES:]),
+            losses=_values_of(before_N[-MAX_LOSSES:], "loss"),
+            first_rates=_values_of(begins, "lr"),
+            last_rates={of: rates[-1] for of, rates in _values_of(before_N[-1:], "lr").items()},
         )
 
     def _events(self) -> Iterator[tuple[int, Path, StepEvents]]:

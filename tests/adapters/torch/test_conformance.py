@@ -102,6 +102,8 @@ class TestTorch(AdapterTests):
         "DropoutState": "tests/adapters/torch/job/test_worker_states.py",
         "WrapperBypassed": "tests/adapters/torch/job/test_distributed.py",
         "OneBatchUsed": "tests/adapters/torch/data/test_unused_batches.py",
+        "GeneratorsShared": "tests/adapters/torch/data/test_worker_generators.py",
+        "RowsRedrawn": "tests/adapters/torch/data/test_redrawn_rows.py",
         "RowsRescaled": "tests/adapters/torch/data/test_rescaled_rows.py",
         "WorkerPace": "tests/adapters/torch/test_distributed_jobs.py",
         "digest_sum": "tests/statistics/torch/test_fingerprint.py (accelerators only)",

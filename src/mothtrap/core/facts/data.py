@@ -27,6 +27,23 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class GeneratorsShared(Fact, frozen=True, kw_only=True, tag=True):
+    """Each of the `workers` processes of a loader begins with a copy of the same random generators.
+
+    The code that loads a sample uses `generators`, attributes of the dataset or global variables,
+    and sets no seed. `persistent`: the processes outlive a pass; otherwise new ones begin each pass
+    with the same state. `seeded_by`: without such generators, the function of the loader that sets
+    the same seed in each process.
+    """
+
+    loader: str
+    workers: int
+    generators: tuple[str, ...] = ()
+    seeded_by: str = ""
+    persistent: bool = False
+    location: str | None = None
+
+
 class StatesKept(Fact, frozen=True, kw_only=True, tag=True):
     """Recurrent layers keep their state from batch to batch while a model is trained.
 
@@ -85,6 +102,23 @@ class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
     passes: int
     first_step: int
     evaluates: bool = False
+    location: str | None = None
+
+
+class RowsRedrawn(Fact, frozen=True, kw_only=True, tag=True):
+    """The same samples of an evaluation loader have different values in each pass.
+
+    In pass `passes`, `changed` of `samples` compared samples had other values of `tensor` than in
+    the previous pass, and all of them the same labels. Many samples changed in the pass before,
+    too, which began at `first_step`. There was training between the passes.
+    """
+
+    loader: str
+    tensor: str
+    samples: int
+    changed: int
+    passes: int
+    first_step: int
     location: str | None = None
 
 
@@ -166,9 +200,10 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     """Mean and standard deviation of one floating-point argument of a model in one call.
 
     `module` is the path of the module that user code called. `windows`: the first rows of an
-    evaluation are windows of one series, each one entry later than the row before. The columns of a
-    table (last axis) are also described one by one in the first calls of each mode, from a sample
-    of `column_rows` rows: mean, standard deviation, and share of the rows with the median value.
+    evaluation are windows of one series, each one entry later than the row before. `zeros` is the
+    share of values that are 0; None in older runs. The columns of a table (last axis) are also
+    described one by one in the first calls of each mode, from a sample of `column_rows` rows: mean,
+    standard deviation, and share of the rows with the median value.
     """
 
     module: str
@@ -177,6 +212,7 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     mean: float
     std: float
     windows: bool = False
+    zeros: float | None = None
     column_rows: int = 0
     column_means: tuple[float, ...] = ()
     column_stds: tuple[float, ...] = ()

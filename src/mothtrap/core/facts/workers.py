@@ -137,7 +137,9 @@ class Resumed(Fact, frozen=True, kw_only=True, tag=True):
 
     `evaluations` is the number of evaluation forward passes before that step. `splits`: the data on
     which earlier attempts trained, and which they evaluated. `loaded`: its weights were loaded.
-    `losses`: the last values of each loss series before that step, in order, at most 16.
+    `losses`: the last values of each loss series before that step, in order, at most 16. If the
+    weights were loaded, `first_rates` are the learning rates of the first steps of the job, at most
+    16, by optimizer, and `last_rates` those of the last step before.
     """
 
     evidence: str
@@ -145,6 +147,8 @@ class Resumed(Fact, frozen=True, kw_only=True, tag=True):
     splits: tuple[SplitDrawn, ...] = ()
     loaded: bool = False
     losses: dict[str, tuple[float, ...]] = {}
+    first_rates: dict[str, tuple[float, ...]] = {}
+    last_rates: dict[str, float] = {}
 
 
 class WeightsNotRestored(Fact, frozen=True, kw_only=True, tag=True):

@@ -51,5 +51,6 @@ def input_scale(
         rows=len(rows),
         mean=float(values.mean()),
         std=float(values.std()),
+        zeros=float((values == 0).mean()),
         location=location,
     )

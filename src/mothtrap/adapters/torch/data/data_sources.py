@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from mothtrap.adapters.torch.data.redrawn_rows import RedrawnRows
 from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.samplers import Plan, samples_of
 from mothtrap.tracing.jobs.identity import OwnRef
@@ -34,6 +35,7 @@ class Source:
     evaluated: bool = False
     done: bool = False
     rescaled: RescaledRows | None = None
+    redrawn: RedrawnRows | None = None
     order: tuple[int, int] | None = None
     order_step: int = -1
     order_passes: int = 0

@@ -290,7 +290,8 @@ class InputObserver:
             return []
         path = self._job.book.module_name(inner)
         location = place or frames.user_location()
-        rows_TF = arithmetic.summarize([t for _, t in chosen], ("nan", "inf", "mean", "std"))
+        statistics = ("nan", "inf", "mean", "std", "zero")
+        rows_TF = arithmetic.summarize([t for _, t in chosen], statistics)
         std_T, facts = derive(rows_TF, "std"), []
         for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):
             if row_F[COLUMN["nan"]] or row_F[COLUMN["inf"]]:
@@ -306,6 +307,7 @@ class InputObserver:
                     mean=float(row_F[COLUMN["mean"]]),
                     std=std,
                     windows=not trains and _are_windows(tensor),
+                    zeros=float(row_F[COLUMN["zero"]]) / tensor.numel(),
                     location=location,
                     **(_columns(tensor) if by_column else {}),
                 )

@@ -22,14 +22,23 @@ from torch.utils.data import DataLoader
 from mothtrap.adapters.torch.data.data_sources import Batch, Source
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceObserver
+from mothtrap.adapters.torch.data.redrawn_rows import RedrawnRows
 from mothtrap.adapters.torch.data.repeated_batches import RepeatedBatches
 from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.sampler_orders import order_began
 from mothtrap.adapters.torch.data.samplers import plan_of, samples_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
+from mothtrap.adapters.torch.data.worker_generators import seeded_alike, shared_generators
 from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_plain
-from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput, RowsRescaled
+from mothtrap.core.facts.data import (
+    BatchesLoaded,
+    GeneratorsShared,
+    LoaderBegan,
+    NonfiniteInput,
+    RowsRedrawn,
+    RowsRescaled,
+)
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 from mothtrap.tracing.source import frames
@@ -137,10 +146,11 @@ class LoaderObserver:
         light = self._job.is_light_next
         if not light:
             self._job.contain_part("digests", self._take_digests, self.latest)
+        told = drawn, tensors, source.passes, self._job.grouper.step
         if source.rescaled is not None:
-            step = self._job.grouper.step
-            told = drawn, tensors, source.passes, step
             self._job.contain_part("data", source.rescaled.loaded, *told)
+        if source.redrawn is not None and not source.trained:
+            self._job.contain_part("data", source.redrawn.loaded, *told)
         self._found.clear()
         if source.checked < CHECKED and source.told < MAX_REPORTED:
             source.checked += 1
@@ -289,6 +299,7 @@ class LoaderObserver:
         source = Source(f"loader {self.made}", plan_of(loader), location, weakref.ref(loader))
         self._sources[loader] = source
         source.rescaled = RescaledRows(functools.partial(self._report_rescaled, source))
+        source.redrawn = RedrawnRows(functools.partial(self._report_redrawn, source))
         self._job.recorder.notes.observe(
             LoaderBegan(
                 step=self._job.grouper.step,
@@ -303,7 +314,23 @@ class LoaderObserver:
                 location=location,
             )
         )
+        self._job.contain_part("data", self._report_generators, source, loader)
         return source
+
+    def _report_generators(self, source: Source, loader: DataLoader[Any]) -> None:
+        generators, seeded_by = shared_generators(loader), seeded_alike(loader)
+        if generators or seeded_by:
+            self._job.recorder.notes.observe(
+                GeneratorsShared(
+                    step=self._job.grouper.step,
+                    loader=source.label,
+                    workers=loader.num_workers,
+                    generators=generators,
+                    seeded_by=seeded_by,
+                    persistent=loader.persistent_workers,
+                    location=source.location,
+                )
+            )
 
     def _nonfinite(
         self, batch: Batch, tensors: list[tuple[str, torch.Tensor]]
@@ -342,6 +369,12 @@ class LoaderObserver:
                 found, loader=source.label, evaluates=evaluates, location=source.location
             )
         )
+
+    def _report_redrawn(self, source: Source, found: RowsRedrawn) -> None:
+        if source.evaluated and not source.trained:
+            self._job.recorder.notes.observe(
+                msgspec.structs.replace(found, loader=source.label, location=source.location)
+            )
 
     def _compare(self, known: _Pass, tensors: list[torch.Tensor], drawn: object) -> None:
         """Count a batch that already occurred in the same pass."""
