@@ -13,6 +13,7 @@ from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
 from mothtrap.core.own_rules import rule
+from mothtrap.core.proof import Proof
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
@@ -52,6 +53,7 @@ class _Extreme:
         *("unscaled_targets", "update_ratio", "clipping_every_step", "weight_growth"),
         *("constant_output", "wrong_initial_loss"),
     ),
+    proof=Proof(title="Loss", scalars=("loss",)),
 )
 def outlying_targets(
     window: Window,

@@ -149,7 +149,7 @@ def _is_mask(tensor: torch.Tensor) -> bool:
 def _row(found: _Tensors, row: int, pass_number: int) -> _Row:
     one = found.inputs[row].detach()
     some = one.reshape(-1)[:: max(1, one.numel() // VALUES)][:VALUES].to(torch.float64)
-    label = b"".join(t[row].detach().to(torch.float64).numpy().tobytes() for t in found.labels)
+    label = b"".join(as_array(t[row].detach().to(torch.float64)).tobytes() for t in found.labels)
     return _Row(pass_number, one.shape, np.array(as_array(some)), label)
 
 
