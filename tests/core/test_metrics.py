@@ -25,6 +25,9 @@ def test_names_of_libraries_have_a_kind(name: str, kind: str, rising: bool) -> N
 @pytest.mark.parametrize(
     ("name", "rising"),
     [
+        ("eval_matthews_correlation", True),
+        ("eval_spearmanr", True),
+        ("rouge1", True),
         ("my_f1", True),
         ("myauc", True),
         ("validAccuracy", True),

@@ -98,6 +98,12 @@ def test_labels_that_are_not_shifted_are_to_be_shifted_first() -> None:
     assert check(calls((0,), "causal"))[0].fixes[0].startswith("Shift the labels")
 
 
+def test_a_model_that_sees_both_sides_may_be_a_masked_language_model() -> None:
+    hide, shift = check(calls((0,), "attention"))[0].fixes
+    assert hide.startswith("In a masked language model, replace the labeled tokens")
+    assert shift.startswith("Shift the labels")
+
+
 @pytest.mark.parametrize(
     "healthy",
     [

@@ -16,6 +16,14 @@ def test_ends_that_are_never_read_are_a_note() -> None:
     assert "gets the ends of episodes as `done`, but never reads `done`" in finding.message
 
 
+@pytest.mark.parametrize(("last", "severe"), [(1e4, True), (1e2, False)])
+def test_values_that_grow_without_bound_are_a_warning(last: float, severe: bool) -> None:
+    seen = UnreadEnds(step=2, name="done", location="agent.py:7")
+    losses = [*[1.0] * 50, *[last] * 50]
+    [finding] = episode_ends_ignored().check(window(loss(losses), seen))
+    assert (finding.severity is Severity.WARNING) is severe
+
+
 def test_other_scripts_are_fine() -> None:
     assert episode_ends_ignored().check(window(loss([1.0] * 20))) == []
 

@@ -54,7 +54,8 @@ SQUARED: Final = frozenset(
 """Objectives of the squared error, without the `reg:` of XGBoost."""
 _RISING_WORDS: Final = (
     r"(\w*auc|acc|(\w*_)?accuracy|f1|fscore|f_score|precision|recall|r2"
-    r"|ndcg|map|kappa|mcc|gini|score|auroc|dice|iou|jaccard)"
+    r"|ndcg|map|kappa|mcc|matthews|pearsonr?|spearmanr?|exact_match|bleu|rouge|gini|score|auroc"
+    r"|dice|iou|jaccard)"
 )
 _FALLING_WORDS: Final = (
     r"(loss|logloss|error|err|rmse|mse|mae|mape|rmsle|deviance|nloglik|entropy|brier)"

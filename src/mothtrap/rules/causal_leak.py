@@ -63,6 +63,8 @@ class CausalLeak(Rule):
         - Keras: Use recurrent layers without `Bidirectional` to predict the next token.
         - JAX: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
         - JAX: Use unidirectional recurrent layers to predict the next token.
+        - In a masked language model, replace the labeled tokens by the mask token:
+          `DataCollatorForLanguageModeling(tokenizer, mlm=True)`.
 
     Example:
         loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())     # copies its input
@@ -118,7 +120,7 @@ class CausalLeak(Rule):
             what = "attention without a mask reveals"
             if recurrent:
                 what = "bidirectional recurrent layers reveal"
-            _, _, mask, one_way = self.fixes(window)
+            _, _, mask, one_way, _ = self.fixes(window)
             return finding_of_calls(
                 self,
                 window,
@@ -137,6 +139,8 @@ class CausalLeak(Rule):
         loss_S = losses_at(window, calls)
         latest = float(np.median(loss_S[-3:])) if len(loss_S) else None
         is_causal = any(call.looks_ahead == "causal" for call in calls)
+        both_ways = {call.looks_ahead for call in calls if call.looks_ahead} == {"attention"}
+        shift, before, *_, hide = self.fixes(window)
         copied = is_causal and latest is not None and latest < self.copying_ratio * chance
         shown = f"; the loss is {latest:.3g}, the entropy of the tokens {chance:.3g}"
         return finding_of_calls(
@@ -149,7 +153,7 @@ class CausalLeak(Rule):
             + "at the same position: the labels are not shifted"
             + (shown if latest is not None and not smoothed else ""),
             {"offset": 0, "value": latest, "entropy": chance, "limit": self.copying_ratio},
-            fixes=self.fixes(window)[1:2] if decoded else None,
+            fixes=(before,) if decoded else (hide, shift) if both_ways else None,
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mothtrap.core.facts.policies import UnreadEnds
 from mothtrap.core.found import Found
 from mothtrap.core.needs import Need
@@ -9,16 +11,25 @@ from mothtrap.core.own_rules import rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+MEDIAN_STEPS = 20
+"""Number of losses per median; chosen by hand."""
+
 
 @rule(
     "DAT529",
     title="ends of episodes are not used",
-    needs=[Need(facts=(UnreadEnds,))],
+    needs=[Need(facts=(UnreadEnds,)), Need(scalars=("loss",), optional=True)],
+    explains=("activation_growth", "exploding_gradient", "loss_diverging"),
 )
 def episode_ends_ignored(
     window: Window,
     *,
     steps: int = threshold(8, unit="steps", source="chosen by hand: the source is read early"),
+    grown: float = threshold(
+        1e3,
+        unit="times the first losses",
+        source="chosen by hand: losses of values that start near 0 grow less",
+    ),
 ) -> Found | None:
     """Values after the end of an episode count in the targets.
 
@@ -35,7 +46,8 @@ def episode_ends_ignored(
 
     Fires:
         Info after `steps` steps if the source shows this. Warning if the value is multiplied by
-        `done`, and at most half of the entries of `done` are 1.
+        `done`, and at most half of the entries of `done` are 1. Warning if the loss has grown to
+        `grown` times its first values: without ends, the values can grow without bound.
 
     Stays quiet:
         Functions that get no ends, and files in which such a function reads ends or a mask.
@@ -57,13 +69,25 @@ def episode_ends_ignored(
         return Found.of(
             one,
             _words(one),
-            severity="warning" if one.inverted else "info",
+            severity="warning" if one.inverted or _grows(window, grown) else "info",
             title="ends of episodes are inverted" if one.inverted else "",
             step=0,
             last_step=window.last_step,
             evidence={"name": one.name, "inverted": one.inverted},
         )
     return None
+
+
+def _grows(window: Window, times: float) -> bool:
+    """Return whether the latest losses of a series are far above its first losses."""
+    for series in window.scalars("loss"):
+        loss_S = series.values_S[np.isfinite(series.values_S)]
+        if len(loss_S) < 2 * MEDIAN_STEPS or series.total > len(series):
+            continue
+        first, latest = np.median(loss_S[:MEDIAN_STEPS]), np.median(loss_S[-MEDIAN_STEPS:])
+        if first > 0 and latest >= times * first:
+            return True
+    return False
 
 
 def _words(one: UnreadEnds) -> str:
