@@ -1,6 +1,6 @@
 """A ladder: faults of growing strength, and the damage that each does to the score.
 
-Each of 28 families makes one program of `bench/rungs` worse in six strengths. Eight healthy
+Each of 38 families makes one program of `bench/rungs` worse in six strengths. Eight healthy
 runs of the program, with other seeds, show how much its score varies. The damage of a rung is the
 difference between its score and their mean, in standard deviations. A fault is named when a root
 finding of warning or worse bears a rule of its family.
@@ -150,6 +150,36 @@ FAMILIES = (
         (0.95, 0.98, 0.99, 0.995, 0.999, 0.9999),
         *("learning_rate_too_high", "loss_diverging"),
     ),
+    _family("classify", "smooth", (0.1, 0.3, 0.5, 0.7, 0.9, 0.98)),
+    _family("classify", "width", (32, 8, 4, 3, 2, 1)),
+    _family("classify", "eval-lost", (0.05, 0.1, 0.2, 0.4, 0.6, 0.8), "train_eval_shift"),
+    _family("classify", "eval-shift", (0.2, 0.5, 1, 2, 5, 20), "train_eval_shift"),
+    _family("steep", "stale", (2, 4, 8, 16, 32, 100), "stale_gradient"),
+    _family(
+        "recipe",
+        "gamma",
+        (0.9, 0.7, 0.5, 0.2, 0.1, 0.01),
+        *("learning_rate_zero", "learning_rate_too_low", "schedule_at_wrong_pace"),
+    ),
+    _family(
+        "regress",
+        "placeholder",
+        (0.001, 0.01, 0.05, 0.1, 0.3, 0.6),
+        *("unnormalized_input", "missing_value_coded"),
+    ),
+    _family(
+        "recipe",
+        "penalty",
+        (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1),
+        *("weight_decay_dominates", "weight_collapse", "loss_swamped"),
+    ),
+    _family(
+        "steep",
+        "few",
+        (25, 16, 8, 5, 3, 2),
+        *("batchnorm_tiny_batch", "learning_rate_too_high", "loss_oscillating"),
+    ),
+    _family("boost", "child", (10, 30, 60, 100, 150, 200), "tree_not_growing"),
 )
 
 

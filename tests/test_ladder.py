@@ -16,8 +16,8 @@ def rung(size: float, *roots: str, errors: tuple[str, ...] = ()) -> Rung:
     return Rung(family=FAMILIES[0], name="lr 2", damage=size, roots=named, errors=errors)
 
 
-def test_the_ladder_has_28_families_of_six_strengths() -> None:
-    assert len(FAMILIES) == len({family.option for family in FAMILIES}) == 28
+def test_the_ladder_has_38_families_of_six_strengths() -> None:
+    assert len(FAMILIES) == len({family.option for family in FAMILIES}) == 38
     assert {len(family.strengths) for family in FAMILIES} == {6}
 
 

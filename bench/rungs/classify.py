@@ -17,20 +17,27 @@ o = options(
     decay=1e-4,
     gain=1.0,
     factor=1.0,
+    smooth=0.0,
+    width=64,
+    eval_lost=0.0,
+    eval_shift=0.0,
 )
 x, y, x_test, y_test = digits()
 if o.noise:
     wrong = torch.rand(len(y)) < o.noise
     y = torch.where(wrong, torch.randint(0, 10, y.shape), y)
-x, x_test = x * o.inputs, x_test * o.inputs * o.eval_inputs
+x, x_test = x * o.inputs, x_test * o.inputs * o.eval_inputs + o.eval_shift
+if o.eval_lost:
+    x_test[:, torch.rand(64) < o.eval_lost] = 0
+width = round(o.width)
 model = nn.Sequential(
-    nn.Linear(64, 64),
+    nn.Linear(64, width),
     nn.ReLU(),
     nn.Dropout(o.dropout),
-    nn.Linear(64, 64),
+    nn.Linear(width, width),
     nn.ReLU(),
     nn.Dropout(o.dropout),
-    nn.Linear(64, 10),
+    nn.Linear(width, 10),
 )
 linears = [part for part in model if isinstance(part, nn.Linear)]
 with torch.no_grad():
@@ -48,7 +55,7 @@ loader = DataLoader(TensorDataset(x, y), batch_size=50, shuffle=True)
 for epoch in range(12):
     model.train()
     for rows, labels in loader:
-        loss = F.cross_entropy(model(rows), labels) * o.factor
+        loss = F.cross_entropy(model(rows), labels, label_smoothing=o.smooth) * o.factor
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

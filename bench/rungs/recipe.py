@@ -17,6 +17,8 @@ o = options(
     shrink=1.0,
     swapped=0.0,
     momentum=0.0,
+    gamma=1.0,
+    penalty=0.0,
 )
 x, y, x_test, y_test = digits()
 if o.rare < 1:
@@ -37,7 +39,14 @@ if o.momentum:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=o.momentum)
 loader = DataLoader(TensorDataset(x, y), batch_size=50, shuffle=True)
 steps = o.warm_up * 12 * len(loader)
-schedule = LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / max(1.0, steps)))
+
+
+def rate(step):
+    """Return the share of the learning rate in a step."""
+    return min(1.0, (step + 1) / max(1.0, steps)) * o.gamma ** (step // len(loader))
+
+
+schedule = LambdaLR(optimizer, rate)
 averaged = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(o.average or 0.9))
 weights = torch.ones(10)
 weights[1] = o.weight
@@ -45,6 +54,8 @@ for epoch in range(12):
     model.train()
     for rows, labels in loader:
         loss = F.cross_entropy(model(rows), labels, weight=weights if o.weight > 1 else None)
+        if o.penalty:
+            loss = loss + o.penalty * sum(p.abs().sum() for p in model.parameters())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

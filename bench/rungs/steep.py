@@ -5,7 +5,7 @@ import torch.nn.functional as F  # noqa: N812
 from _start import batches, digits, options, score
 from torch import nn
 
-o = options(depth=0, clip=1e9, micro=1, stats=0.1, repeated=0.0)
+o = options(depth=0, clip=1e9, micro=1, stats=0.1, repeated=0.0, stale=1, few=50)
 x, y, x_test, y_test = digits()
 depth = round(o.depth)
 layers, width = [], 64
@@ -17,13 +17,14 @@ for _ in range(depth or 2):
     width = 48
 model = nn.Sequential(*layers, nn.Linear(width, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-chosen = batches(len(x), 50)
+chosen = batches(len(x), round(o.few))
 batch = next(chosen)
 for step in range(350):
     if torch.rand(()) >= o.repeated:
         batch = next(chosen)
     model.train()
-    optimizer.zero_grad()
+    if step % round(o.stale) == 0:
+        optimizer.zero_grad()
     for _ in range(round(o.micro)):
         loss = F.cross_entropy(model(x[batch]), y[batch])
         loss.backward()

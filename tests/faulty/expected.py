@@ -160,6 +160,8 @@ PLANTED = (
     near("labels_renumbered", "DAT532", 20, severity="warning"),
     Planted("class_lost_in_evaluation", "DAT544", 20, 160, severity="warning"),
     exactly("samples_without_weight", "DAT534", 0),
+    near("eval_columns_differ", "DAT545", 100, layer="Sequential", severity="warning"),
+    Planted("narrow_layer", "STR736", 0, 600, layer="2", severity="warning"),
     near("eval_targets_differ", "DAT535", 20, severity="warning"),
     near("evaluation_resampled", "DAT526", 18, severity="warning"),
     exactly("too_little_data", "DAT512", 0, severity="info"),

@@ -84,6 +84,17 @@ def test_warns_of_a_schedule_that_ended_halfway() -> None:
     assert finding.severity is Severity.WARNING
 
 
+def test_warns_of_a_rate_that_decays_too_fast_for_the_loss() -> None:
+    halved = 1e-3 * 0.5 ** (np.arange(336) // 28)
+    stopped = np.concatenate([2.3 * np.exp(-np.arange(112) / 80), np.full(224, 0.58)])
+    [finding] = check(lr(halved), loss(stopped + noise(336, scale=0.02)))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 196)
+    settled = np.concatenate([np.linspace(2, 0.1, 40), np.full(296, 0.1)])
+    assert check(lr(halved), loss(settled + 0.01 * np.cos(np.arange(336)))) == []
+    thousandth = 1e-3 * 0.001 ** (np.arange(336) / 336)  # a third of the steps below 1/100
+    assert check(lr(thousandth), loss(stopped + noise(336, scale=0.02))) == []
+
+
 def test_the_line_is_that_of_the_optimizer_where_it_is_known() -> None:
     [finding] = LearningRateZero().check(window(lr([0.0] * 60), facts()))
     assert finding.location == MADE

@@ -13,15 +13,23 @@ def stale(values: list[float], of: str = "Adam", steps: list[int] | None = None)
     return series("stale_gradient", values, of=of, steps=steps)
 
 
-def test_fires_at_the_first_stale_step_once_two_ran() -> None:
-    [finding] = StaleGradient().check(window(stale([0, 1, 1]), loss([1, 1, 1])))
+def test_fires_at_the_first_stale_step_once_four_ran() -> None:
+    [finding] = StaleGradient().check(window(stale([0, 1, 1, 1, 1]), loss([1] * 5)))
     assert finding.severity is Severity.ERROR
-    assert (finding.step, finding.count, finding.last_step) == (1, 2, 2)
+    assert (finding.step, finding.count, finding.last_step) == (1, 4, 4)
     assert finding.location == LOSS
 
 
 def test_stays_quiet_on_a_single_stale_step() -> None:
     assert StaleGradient().check(window(stale([0, 1, 0, 0, 1, 0]))) == []
+
+
+def test_warns_if_gradients_are_cleared_only_in_every_second_step() -> None:
+    [finding] = StaleGradient().check(window(stale([0, 1] * 25), loss([1] * 50)))
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 1, 25)
+    assert StaleGradient().check(window(stale([0, 1] * 20))) != []
+    assert StaleGradient().check(window(stale([0, 1] * 9))) == []
+    assert StaleGradient().check(window(stale([0, 0, 1] * 25))) == []
 
 
 def test_fires_on_evaluations_of_a_closure_within_one_step() -> None:
@@ -35,7 +43,7 @@ def test_stays_quiet_on_one_evaluation_of_a_closure() -> None:
 
 
 def test_counts_own_steps_of_an_optimizer_that_takes_turns() -> None:
-    turns = stale([0, 1, 1], of="G", steps=[1, 3, 5])
+    turns = stale([0, 1, 1, 1, 1], of="G", steps=[1, 3, 5, 7, 9])
     [finding] = StaleGradient().check(window(turns, stale([0, 0, 0], of="D", steps=[0, 2, 4])))
     assert (finding.step, finding.evidence["optimizer"]) == (3, "G")
 
@@ -51,7 +59,7 @@ def test_cannot_judge_what_was_not_watched() -> None:
 
 def test_points_to_the_call_of_step_where_that_is_known() -> None:
     seen = OptimizerFacts(step=0, optimizer="Adam", kind="Adam", stepped_at="train.py:14")
-    [finding] = StaleGradient().check(window(stale([0, 1, 1, 1]), seen))
+    [finding] = StaleGradient().check(window(stale([0, 1, 1, 1, 1]), seen))
     assert finding.location == "train.py:14"
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.stuck_at_chance import StuckAtChance
 
@@ -153,3 +153,12 @@ def test_a_loss_that_falls_to_the_level_of_guessing_is_stuck() -> None:
     above = math.log(10) * np.linspace(1.07, 1.01, N)
     [finding] = check(above, calls(spread=0.02))
     assert finding.severity is Severity.WARNING
+
+
+def test_stays_quiet_if_predictions_are_right_in_spite_of_the_loss() -> None:
+    def with_predictions(table: np.ndarray) -> list[LossCall]:
+        sample = TargetSample(dtype="int64", count=80, confusion=tuple(table.reshape(-1).tolist()))
+        return [msgspec.structs.replace(call, targets=sample) for call in calls(spread=0.02)]
+
+    assert check(CHANCE, with_predictions(np.diag([7] * 10))) == []  # strong label smoothing
+    assert check(CHANCE, with_predictions(np.ones((10, 10), dtype=int))) != []

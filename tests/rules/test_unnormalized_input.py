@@ -108,3 +108,18 @@ def test_regex_chooses_layers() -> None:
     looks = batches(STANDARD, layer="a") + batches(PIXELS, layer="stem.0")
     assert UnnormalizedInput(layer_regex="^a$").check(window(*looks)) == []
     assert UnnormalizedInput(layer_regex="stem").check(window(*looks)) != []
+
+
+def test_a_placeholder_that_explains_the_scale_is_named() -> None:
+    rows = np.where(RNG.random(STANDARD.shape) < 0.05, -999.0, STANDARD)
+    [finding] = check(rows)
+    assert "of the values are -999" in finding.message
+    assert finding.fixes[0].startswith("Replace -999, which stands for missing values")
+    seldom = STANDARD.copy()
+    seldom[[100, 400], 3] = 9999.0  # in two of eight batches
+    [finding] = check(seldom)
+    assert finding.count == 2
+    seldom[[100, 400], 3] = 1234.0
+    assert check(seldom) == []
+    [finding] = check(np.where(RNG.random(STANDARD.shape) < 0.5, -999.0, 400 * STANDARD))
+    assert finding.fixes[0].startswith("Scale each feature")

@@ -18,6 +18,8 @@ from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
 
+TENTH = 0.1
+"""Share of the peak rate at which a loss that settles would have settled; chosen by hand."""
 VANISHED = 1e-6
 """Share of the peak below which no schedule plans a rate; chosen by hand."""
 LEAST_RISE = 4
@@ -44,9 +46,11 @@ class LearningRateZero(Rule):
     Fires:
         Zero: warning after `zero_steps` consecutive steps; error after `broken_steps` steps that
         are at least half of all steps so far. Ended early: when the rate falls below
-        `vanished_ratio` of its peak within `fall_steps` steps, and training continues for as long
-        as the schedule took (warning) or `waited_ratio` times as long (error), unless the loss
-        had fallen and settled by then. If the rate falls from half of its peak to the end within
+        `vanished_ratio` of its peak within `fall_steps` steps, and training continues for
+        `idle_share` of the length of the schedule (warning) or `waited_ratio` times as long
+        (error), unless the loss had fallen and settled by then; if training continues for less
+        than the length of the schedule, the loss must have settled before the rate reached a tenth
+        of its peak. If the rate falls from half of its peak to the end within
         `abrupt_steps` steps, and then to a millionth of the peak, the loss must have settled before
         this fall. Cosine: warning when the rate falls to almost zero and
         rises smoothly again `cycles` times.
@@ -62,6 +66,8 @@ class LearningRateZero(Rule):
           and check the value that `LearningRateScheduler` returns.
         - JAX: Give the schedule the number of updates, not the number of epochs (`decay_steps`,
           `transition_steps`).
+        - PyTorch: Decay more slowly: with `ExponentialLR` over N epochs, `gamma=0.01 ** (1 / N)`
+          ends at 1 % of the first rate.
         - PyTorch: Check the order of `optimizer.step()` and `scheduler.step()`, and the value
           of the schedule at step 0.
         - Keras: Check the value of the schedule at step 0.
@@ -115,6 +121,11 @@ class LearningRateZero(Rule):
         50,
         unit="steps from half of the peak to the end",
         source="chosen by hand: then the rate itself stops the loss",
+    )
+    idle_share: float = threshold(
+        0.6,
+        unit="of the length of the schedule",
+        source="chosen by hand: exponential decay to 1/1000 of the peak spends 0.5 there",
     )
     cycles: int = threshold(3, unit="cycles", source="chosen by hand")
 
@@ -172,9 +183,11 @@ class LearningRateZero(Rule):
         gone = stretch[0]
         fell = gone - peak
         waited = len(rate_S) - gone
-        if fell > self.fall_steps or waited < max(gone, self.broken_steps):
+        if fell > self.fall_steps or waited < max(self.idle_share * gone, self.broken_steps):
             return None
         settled_by = gone
+        if waited < gone:
+            settled_by = peak + int(np.argmax(rate_S[peak:] < TENTH * rate_S[peak]))
         if rate_S[-1] < VANISHED * rate_S[peak]:
             half = peak + int(np.argmax(rate_S[peak:] < rate_S[peak] / 2))
             settled_by = half if gone - half <= self.abrupt_steps else gone

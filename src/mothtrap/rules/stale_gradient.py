@@ -32,8 +32,10 @@ class StaleGradient(Rule):
         gradients so far: the direction is stale, and the norm keeps growing.
 
     Fires:
-        Error when this happens in `own_steps` consecutive steps of an optimizer, or in as many
-        evaluations of a closure within one step.
+        Error when this happens in `own_steps` consecutive steps of an optimizer, or in
+        `evaluations` evaluations of a closure within one step. Warning when it happens in fewer
+        consecutive steps, but again and again: in at least `seldom` steps, which are
+        `seldom_share` of the steps since the first of them.
 
     Stays quiet:
         Gradient accumulation (no step between the micro-batches). GANs (the other player's
@@ -79,9 +81,16 @@ class StaleGradient(Rule):
     )
 
     own_steps: int = threshold(
-        2,
-        unit="consecutive steps of the optimizer, or evaluations in one step",
-        source="chosen by hand: one step can be the end of a deliberate accumulation",
+        4,
+        unit="consecutive steps of the optimizer",
+        source="measured: a classifier whose gradients are cleared in every 4th step loses nothing",
+    )
+    evaluations: int = threshold(
+        2, unit="evaluations of a closure in one step", source="chosen by hand"
+    )
+    seldom: int = threshold(20, unit="steps of the optimizer", source="chosen by hand")
+    seldom_share: float = threshold(
+        0.4, unit="of the steps since the first of them", source="chosen by hand: every second step"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -93,14 +102,26 @@ class StaleGradient(Rule):
             (int(series.steps_S[start]), series, start)
             for series in every
             for start, stop in stretches(series.values_S > 0)
-            if stop - start >= self.own_steps or series.values_S[start:stop].max() >= self.own_steps
+            if stop - start >= self.own_steps
+            or series.values_S[start:stop].max() >= self.evaluations
         ]
+        severity = Severity.ERROR
+        if not found:
+            severity = Severity.WARNING
+            found = [
+                (int(series.steps_S[start]), series, start)
+                for series in every
+                if (stale_S := series.values_S > 0).sum() >= self.seldom
+                and stale_S[(start := int(stale_S.argmax())) :].mean() >= self.seldom_share
+            ]
         if not found:
             return []
         step, series, start = min(found, key=lambda item: item[0])
-        return [self._judge(window, series, start, step)]
+        return [self._judge(window, series, start, step, severity)]
 
-    def _judge(self, window: Window, series: Series, start: int, step: int) -> Finding:
+    def _judge(
+        self, window: Window, series: Series, start: int, step: int, severity: Severity
+    ) -> Finding:
         stale = np.flatnonzero(series.values_S > 0)
         stale = stale[stale >= start]
         evaluations = int(series.values_S[stale].max())
@@ -109,7 +130,7 @@ class StaleGradient(Rule):
         clears, *others = self.fixes(window)
         return self.finding(
             window,
-            severity=Severity.ERROR,
+            severity=severity,
             step=step,
             last_step=int(series.steps_S[stale[-1]]),
             count=len(stale),

@@ -16,6 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._confusions import confusion
 from mothtrap.rules._loss_calls import have_partners
 from mothtrap.rules._losses import (
     Judgment,
@@ -38,6 +39,11 @@ IDENTICAL_SPREAD = 1e-5
 GROWING_RATIO = 1.1
 """Growth of the spread on a plateau that training is about to leave; measured on deep sigmoid
 networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 if stuck."""
+
+ACCURATE, MIN_LABELS = 1.5, 100
+"""Right predictions, as a multiple of the labels of the most frequent class, from which a model has
+learned, and the minimum number of labels; chosen by hand. Its loss may be that high because of
+label smoothing."""
 
 PARTNERS = (
     "Check that both views of a row come from the same example: keep the rows of both batches in "
@@ -70,7 +76,8 @@ class StuckAtChance(Rule):
         Loss calls whose targets all belong to one class within a call (a GAN's real and fake
         batches), except where the classes are the rows of the batch, as in contrastive learning.
         Soft targets. Competing losses (GAN). The first steps. A plateau from which the loss still
-        falls below that level. Steps with a learning rate of 0.
+        falls below that level. Steps with a learning rate of 0. Predictions that are right far
+        more often than guesses, as with strong label smoothing.
 
     What to do:
         - Look at some rows: does each label belong to its input? Shuffle and split inputs and
@@ -157,6 +164,8 @@ class StuckAtChance(Rule):
         if falls and (late < guess or len(loss_S) - begin < self.falling_steps):
             return None
         step = int(steps_S[begin])
+        if _is_accurate([call for call in own if call.step >= step]):
+            return None
         spread_N = np.array([c.prediction_spread for c in own if c.step >= step], dtype=float)
         spread_N = classes * spread_N[np.isfinite(spread_N)]
         relative = float(np.median(spread_N)) if len(spread_N) else None
@@ -215,6 +224,14 @@ def _calls_of(series: Series, calls: list[LossCall]) -> list[LossCall]:
     if not own:
         raise NotApplicable("this loss series is not a class loss")
     return own
+
+
+def _is_accurate(calls: list[LossCall]) -> bool:
+    """Return whether predictions are right far more often than guesses, whatever their loss is."""
+    confusion_KK = confusion(calls)
+    if confusion_KK is None or confusion_KK.sum() < MIN_LABELS:
+        return False
+    return bool(np.trace(confusion_KK) > ACCURATE * confusion_KK.sum(axis=1).max())
 
 
 def _partners(calls: list[LossCall]) -> tuple[float, int]:

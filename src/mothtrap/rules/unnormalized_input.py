@@ -26,6 +26,16 @@ FEATURES = (
     "data only."
 )
 
+PLACEHOLDERS = (99.0, 999.0, 9999.0, 99999.0)
+CODED = 0.2
+"""Deviation of the variance from that of values which are all 0, except for the placeholder; chosen
+by hand."""
+MISSING = (
+    "Replace {0:g}, which stands for missing values, before scaling: `x[x == {0:g}] = nan`, then "
+    "the mean of the column in the training data."
+)
+MARKED = "Add a column that marks missing values, if the model should know about them."
+
 
 @frozen
 class UnnormalizedInput(Rule):
@@ -48,7 +58,8 @@ class UnnormalizedInput(Rule):
         output of the layer with its weights is above `large_effect`. Also when the nonzero values
         are below `small_rms`. With `threshold_mean`, also when the absolute mean of the data, or of
         the channel `channel` (counted from 1), exceeds it over at least `threshold_samples` rows.
-        `layer_regex` selects the layers by path.
+        `layer_regex` selects the layers by path. If a number such as -999 explains the scale,
+        `looks` batches with it are enough, even if most batches have none.
 
     Stays quiet:
         Token ids and embeddings. Data that a normalization layer gets first or right after the
@@ -148,7 +159,10 @@ class UnnormalizedInput(Rule):
 
     def _judge(self, window: Window, looks: list[DataTaken]) -> Iterable[Finding]:
         off = [look for look in looks if self._what(look)]
-        if len(off) >= self.looks and 2 * len(off) > len(looks):
+        coded = [look for look in off if placeholder(look)]
+        if len(coded) >= max(self.looks, len(off) // 2):
+            yield self._finding(window, coded, self._what(coded[0]))
+        elif len(off) >= self.looks and 2 * len(off) > len(looks):
             yield self._finding(window, off, self._what(off[0]))
         else:
             yield from self._judge_mean(window, looks)
@@ -184,6 +198,10 @@ class UnnormalizedInput(Rule):
 
     def _finding(self, window: Window, off: list[DataTaken], what: str) -> Finding:
         first = off[0]
+        fixes = (PIXELS if _are_pixels(first) else FEATURES, *self.fixes(window)[1:])
+        if value := placeholder(first):
+            what += f", because {first.mean / value:.2g} of the values are {value:g}"
+            fixes = (MISSING.format(value), MARKED)
         return self.finding(
             window,
             severity=Severity.WARNING,
@@ -204,8 +222,19 @@ class UnnormalizedInput(Rule):
                 "gain": first.gain,
             },
             location=first.location,
-            fixes=(PIXELS if _are_pixels(first) else FEATURES, *self.fixes(window)[1:]),
+            fixes=fixes,
         )
+
+
+def placeholder(data: DataTaken) -> float | None:
+    """Return a number such as -999 that stands for missing values, if it explains the scale."""
+    for value in (data.smallest, data.largest):
+        share = data.mean / value if abs(value) in PLACEHOLDERS else 0.0
+        if not 0 < share < 1:
+            continue
+        if abs(data.std**2 / (share * (1 - share) * value**2) - 1) <= CODED:
+            return value
+    return None
 
 
 def _are_pixels(data: DataTaken) -> bool:

@@ -166,7 +166,9 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     """Mean and standard deviation of one floating-point argument of a model in one call.
 
     `module` is the path of the module that user code called. `windows`: the first rows of an
-    evaluation are windows of one series, each one entry later than the row before.
+    evaluation are windows of one series, each one entry later than the row before. The columns of a
+    table (last axis) are also described one by one in the first calls of each mode, from a sample
+    of `column_rows` rows: mean, standard deviation, and share of the rows with the median value.
     """
 
     module: str
@@ -175,6 +177,10 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
     mean: float
     std: float
     windows: bool = False
+    column_rows: int = 0
+    column_means: tuple[float, ...] = ()
+    column_stds: tuple[float, ...] = ()
+    column_ties: tuple[float, ...] = ()
     location: str | None = None
 
 

@@ -69,16 +69,37 @@ def data_taken(values: Array, *, grid: bool) -> dict[str, Any] | None:
         "nonzero_rms": ((mean**2 + std**2) / max(1 - zeros, 1e-9)) ** 0.5 if zeros < 1 else 0.0,
     }
     if features <= MAX_FEATURES:
-        middle = (len(rows_RF) - 1) // 2  # a value of the column itself, not a mean of two
-        ties_F = (rows_RF == np.sort(rows_RF, axis=0)[middle]).mean(axis=0)
-        found |= {
-            "feature_means": tuple(rows_RF.mean(axis=0).tolist()),
-            "feature_stds": tuple(rows_RF.std(axis=0).tolist()),
-            "feature_ties": tuple(ties_F.tolist()),
-        }
+        found |= {f"feature_{name}": each for name, each in _by_column(rows_RF).items()}
         if not grid and 2 <= features <= MAX_CORRELATED and count >= MIN_CORRELATED_ROWS:
             found |= _partners(rows_RF)
     return found
+
+
+@quiet
+def input_columns(values: Array) -> dict[str, Any]:
+    """Describe the columns of a table as fields of `InputDistribution`; empty for other inputs.
+
+    Args:
+        values: shape (batch, ..., columns).
+    """
+    if not 2 <= values.ndim <= 3 or values.shape[-1] > MAX_FEATURES:
+        return {}
+    rows_RF = rows_of(values)
+    if rows_RF is None or not np.isfinite(rows_RF).all():
+        return {}
+    columns = {f"column_{name}": each for name, each in _by_column(rows_RF).items()}
+    return {"column_rows": len(rows_RF), **columns}
+
+
+def _by_column(rows_RF: Array) -> dict[str, tuple[float, ...]]:
+    """Return mean, standard deviation, and share of the rows with the median, for each column."""
+    middle = (len(rows_RF) - 1) // 2  # a value of the column itself, not a mean of two
+    ties_F = (rows_RF == np.sort(rows_RF, axis=0)[middle]).mean(axis=0)
+    return {
+        "means": tuple(rows_RF.mean(axis=0).tolist()),
+        "stds": tuple(rows_RF.std(axis=0).tolist()),
+        "ties": tuple(ties_F.tolist()),
+    }
 
 
 def _partners(rows_RF: Array) -> dict[str, Any]:

@@ -33,6 +33,9 @@ from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN, derive
+from mothtrap.statistics.torch.in_place import as_array
+from mothtrap.tracing.describe import layer_numbers
+from mothtrap.tracing.describe.layer_numbers import MAX_FEATURES
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 from mothtrap.tracing.source import frames
 
@@ -45,6 +48,8 @@ EVAL_FIRST, EVAL_MOST = 2, 64
 """Number of summarized forwards in an evaluation, and in all evaluations."""
 MAX_ELEMENTS = 1 << 22
 """Maximum number of elements of a tensor that is summarized."""
+COLUMN_LOOKS, COLUMN_ROWS = 8, 256
+"""Summarized forwards of each mode whose columns are described, and rows of them that are read."""
 WINDOWS = 4
 """Minimum number and length of windows of a series, and the number of them that are compared."""
 MICRO_BATCHES = 16
@@ -156,7 +161,13 @@ class InputObserver:
         if called is None:
             called = self._called[module] = _Called()
         due = not light and self._is_summarized(called, trains)
-        facts = self._summaries(inner, arguments, trains=trains, place=place) if due else []
+        facts: list[InputDistribution] = []
+        if due:
+            told = called.train_told if trains else called.eval_told
+            by_column = told <= COLUMN_LOOKS
+            facts = self._summaries(
+                inner, arguments, trains=trains, place=place, by_column=by_column
+            )
         if use is None or not (use.is_expected or facts):
             self._report(facts)
         else:
@@ -187,7 +198,8 @@ class InputObserver:
         if not facts:
             found = [(name, reference()) for name, reference in given]
             there = [(name, tensor) for name, tensor in found if tensor is not None]
-            facts = self._summaries(inner, there, trains=False)
+            by_column = called.eval_told <= COLUMN_LOOKS
+            facts = self._summaries(inner, there, trains=False, by_column=by_column)
         self._report([msgspec.structs.replace(fact, mode=Mode.EVAL) for fact in facts])
 
     def _report(self, facts: list[InputDistribution]) -> None:
@@ -265,6 +277,7 @@ class InputObserver:
         *,
         trains: bool,
         place: str | None = None,
+        by_column: bool = False,
     ) -> list[InputDistribution]:
         """Return the distribution of each argument, and report those that are not finite."""
         mode = Mode.TRAIN if trains else Mode.EVAL
@@ -294,6 +307,7 @@ class InputObserver:
                     std=std,
                     windows=not trains and _are_windows(tensor),
                     location=location,
+                    **(_columns(tensor) if by_column else {}),
                 )
             )
         return facts
@@ -325,6 +339,15 @@ class InputObserver:
                 location=location,
             )
         )
+
+
+def _columns(tensor: torch.Tensor) -> dict[str, Any]:
+    """Return the fields of `InputDistribution` about the columns of a table."""
+    if not 2 <= tensor.ndim <= 3 or tensor.shape[-1] > MAX_FEATURES:
+        return {}
+    every = -(-tensor.shape[0] // COLUMN_ROWS)
+    sample = tensor.detach()[::every].to("cpu", torch.float64)
+    return layer_numbers.input_columns(as_array(sample))
 
 
 def _are_windows(tensor: torch.Tensor) -> bool:
