@@ -17,7 +17,9 @@ from mothtrap.tracing.describe.layer_numbers import input_columns
 TABLE = np.random.default_rng(0).normal(size=(400, 8))
 
 
-def look(step: int, table: np.ndarray, mode: Mode = Mode.TRAIN, **more: bool) -> InputDistribution:
+def look(
+    step: int, table: np.ndarray, mode: Mode = Mode.TRAIN, windows: bool = False
+) -> InputDistribution:
     return InputDistribution(
         step=step,
         mode=mode,
@@ -28,13 +30,15 @@ def look(step: int, table: np.ndarray, mode: Mode = Mode.TRAIN, **more: bool) ->
         std=float(table.std()),
         location="eval.py:3",
         **input_columns(table),
-        **more,
+        windows=windows,
     )
 
 
-def seen(*tables: np.ndarray, trained: np.ndarray = TABLE, rows: int = 100, **more: bool) -> Window:
+def seen(
+    *tables: np.ndarray, trained: np.ndarray = TABLE, rows: int = 100, windows: bool = False
+) -> Window:
     train = [look(step, trained[step::4][:rows]) for step in range(4)]
-    evaluated = [look(9, table, Mode.EVAL, **more) for table in tables]
+    evaluated = [look(9, table, Mode.EVAL, windows=windows) for table in tables]
     return window(*train, *evaluated)
 
 
@@ -53,8 +57,8 @@ class TestEvalColumnsDiffer(RuleTests):
         yield seen(with_columns(-999.0, 3))
         yield seen(with_columns(0.0, 3), TABLE[:100], TABLE[:100])
         yield seen(with_columns(7.0, 3, scale=1.0))
-        yield seen(with_columns(0.0, 3, scale=20.0))
-        yield seen(with_columns(0.0, 3, scale=20.0).reshape(20, 5, 8))
+        yield seen(with_columns(40.0, 3, scale=25.0))
+        yield seen(with_columns(40.0, 3, scale=25.0).reshape(20, 5, 8))
 
     def healthy(self) -> Iterable[Window]:
         yield seen(TABLE[300:])
@@ -62,6 +66,9 @@ class TestEvalColumnsDiffer(RuleTests):
         yield seen(with_columns(0.7, 3))  # a coordinate or a time
         yield seen(with_columns(0.0, *range(8)))  # not a table of examples
         yield seen(with_columns(2.0, 3, scale=2.0))
+        outlier = TABLE[300:].copy()
+        outlier[50, 3] = 999.0
+        yield seen(outlier)
         yield seen(with_columns(9.0, 0, 1, 2, 3, 4, scale=1.0))  # the whole table: DAT509
         yield seen(with_columns(7.0, 3, scale=1.0), windows=True)
         sparse = (TABLE > 0.5).astype(float)

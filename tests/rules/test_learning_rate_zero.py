@@ -6,6 +6,7 @@ from tests.rules.weights import MADE, facts
 from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.learning_rate_zero import LearningRateZero
@@ -17,7 +18,7 @@ def lr(values: np.ndarray | list[float], of: str = "Adam") -> Series:
     return series("lr", values, of=of)
 
 
-def check(*parts: Series) -> list[Finding]:
+def check(*parts: Series | LoaderBegan) -> list[Finding]:
     return LearningRateZero().check(window(*parts))
 
 
@@ -89,6 +90,10 @@ def test_warns_of_a_rate_that_decays_too_fast_for_the_loss() -> None:
     stopped = np.concatenate([2.3 * np.exp(-np.arange(112) / 80), np.full(224, 0.58)])
     [finding] = check(lr(halved), loss(stopped + noise(336, scale=0.02)))
     assert (finding.severity, finding.step) == (Severity.WARNING, 196)
+    assert finding.fixes[0].startswith("Call `scheduler.step()` once per epoch")
+    began = LoaderBegan(step=0, loader="loader 1", sampler="shuffled", batches=28)
+    [finding] = check(lr(halved), loss(stopped + noise(336, scale=0.02)), began)
+    assert [fix[:17] for fix in finding.fixes] == ["Decay more slowly"]
     settled = np.concatenate([np.linspace(2, 0.1, 40), np.full(296, 0.1)])
     assert check(lr(halved), loss(settled + 0.01 * np.cos(np.arange(336)))) == []
     thousandth = 1e-3 * 0.001 ** (np.arange(336) / 336)  # a third of the steps below 1/100

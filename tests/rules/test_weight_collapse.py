@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 from tests.rules.classified import classified
-from tests.rules.weights import tensors
+from tests.rules.weights import facts, tensors
 from tests.rules.windows import loss, noise, window
 
 from mothtrap.core.errors import NotEnoughData
@@ -73,3 +73,17 @@ def test_says_why_it_cannot_judge() -> None:
         check(sizes(SHRINKING[:3], SHRINKING[:3]))
     with pytest.raises(NotEnoughData, match="loss history"):
         check(sizes(SHRINKING, SHRINKING), -FLAT)
+
+
+def test_a_penalty_is_the_first_fix_if_no_optimizer_decays_weights() -> None:
+    norms = sizes(SHRINKING, SHRINKING)
+    calls = classified([[4, 4], [4, 4]])
+    penalized = [msgspec.structs.replace(call, alone=False) for call in calls]
+    for seen, decay, expected in (
+        (penalized, 0.0, "Check penalties on weights"),
+        (penalized, 0.5, "PyTorch, JAX: Lower the weight decay"),
+        (calls, 0.0, "PyTorch, JAX: Lower the weight decay"),
+    ):
+        parts = loss(FLAT), norms, facts(decay=decay), *seen
+        [finding] = WeightCollapse().check(window(*parts))
+        assert finding.fixes[0].startswith(expected.removeprefix("PyTorch, JAX: "))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
@@ -18,6 +19,8 @@ from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
 
+SLOWLY = "Decay more slowly"
+"""Beginning of the fix for a schedule that is stepped once per epoch."""
 TENTH = 0.1
 """Share of the peak rate at which a loss that settles would have settled; chosen by hand."""
 VANISHED = 1e-6
@@ -66,8 +69,6 @@ class LearningRateZero(Rule):
           and check the value that `LearningRateScheduler` returns.
         - JAX: Give the schedule the number of updates, not the number of epochs (`decay_steps`,
           `transition_steps`).
-        - PyTorch: Decay more slowly: with `ExponentialLR` over N epochs, `gamma=0.01 ** (1 / N)`
-          ends at 1 % of the first rate.
         - PyTorch: Check the order of `optimizer.step()` and `scheduler.step()`, and the value
           of the schedule at step 0.
         - Keras: Check the value of the schedule at step 0.
@@ -77,6 +78,8 @@ class LearningRateZero(Rule):
         - Keras: Give the optimizer a learning rate above 0, e.g.
           `keras.optimizers.Adam(1e-3)`.
         - JAX: Give the optimizer a learning rate above 0, e.g. `optax.adam(1e-3)`.
+        - Decay more slowly: after N epochs with a factor of `0.01 ** (1 / N)` per epoch, the rate
+          is 1 % of the first rate.
 
     Example:
         for epoch in range(epochs):
@@ -92,7 +95,7 @@ class LearningRateZero(Rule):
     title = "learning rate of zero"
     needs = (
         Need(scalars=("lr",)),
-        Need(facts=(OptimizerFacts,), scalars=("loss",), optional=True),
+        Need(facts=(LoaderBegan, OptimizerFacts), scalars=("loss",), optional=True),
     )
     proof = Proof(title="Learning rate", scalars=("lr",))
     explains = (
@@ -157,6 +160,7 @@ class LearningRateZero(Rule):
         whole = length == len(series)
         broken = length >= self.broken_steps and (whole or 2 * length >= series.total)
         step = int(series.steps_S[stretch[0]])
+        others = tuple(fix for fix in self.fixes(window) if not fix.startswith(SLOWLY))
         return self.finding(
             window,
             severity=Severity.ERROR if broken and alone else Severity.WARNING,
@@ -167,7 +171,7 @@ class LearningRateZero(Rule):
             f"{self.zero_steps})",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
             # The rate was never above 0, so a schedule is not the cause.
-            fixes=self.fixes(window)[::-1] if whole and series.first == 0 else None,
+            fixes=others[::-1] if whole and series.first == 0 else others,
             location=optimizer_location(window, series.of),
         )
 
@@ -211,6 +215,7 @@ class LearningRateZero(Rule):
                 "fall_steps": fell,
                 "limit": self.vanished_ratio,
             },
+            fixes=_fixes(window, self.fixes(window), rate_S[peak : gone + 1]),
             location=optimizer_location(window, series.of),
         )
 
@@ -239,6 +244,14 @@ class LearningRateZero(Rule):
             evidence={"optimizer": series.of, "cycles": len(rises), "period": period},
             location=optimizer_location(window, series.of),
         )
+
+
+def _fixes(window: Window, fixes: tuple[str, ...], rate_S: Floats) -> tuple[str, ...]:
+    """Return the fixes for a fall of the rate: another schedule if it is stepped once per epoch."""
+    changes = np.flatnonzero(np.diff(rate_S))
+    batches = [one.batches for one in window.seen(LoaderBegan) if one.batches]
+    per_epoch = len(changes) > 1 and batches and np.diff(changes).min() >= max(batches)
+    return tuple(fix for fix in fixes if fix.startswith(SLOWLY) is bool(per_epoch))
 
 
 def _rises_as_a_cosine(share_S: Floats) -> bool:

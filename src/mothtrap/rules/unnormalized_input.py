@@ -97,6 +97,7 @@ class UnnormalizedInput(Rule):
         "constant_output",
         "dead_units",
         "epsilon_too_large",
+        "eval_columns_differ",
         "exploding_gradient",
         "gradient_spike",
         "learning_rate_too_high",

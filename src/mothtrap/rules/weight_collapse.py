@@ -6,6 +6,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.frozen import frozen
 from mothtrap.core.needs import Need
@@ -15,7 +16,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import CLASS_LOSSES, entropy, label_counts
-from mothtrap.rules._weights import WEIGHTS, loss_level, weight_sizes
+from mothtrap.rules._weights import WEIGHTS, loss_level, optimizer_facts, weight_sizes
 
 ALIKE = 0.01
 """Spread of probabilities over rows up to which predictions are the same; chosen by hand."""
@@ -52,7 +53,7 @@ class WeightCollapse(Rule):
           AdamW.
         - Keras: Lower the penalties on weights (`kernel_regularizer=keras.regularizers.L2(1e-4)`)
           and the optimizer's `weight_decay`.
-        - Check penalties that the script adds to the loss, and their factor.
+        - Check penalties on weights that the script adds to the loss, and their factor.
         - Check code that scales or clips weights after the step.
 
     Example:
@@ -68,13 +69,14 @@ class WeightCollapse(Rule):
     needs = (
         *WEIGHTS,
         Need(scalars=("loss",)),
-        Need(facts=(LossCall,), optional=True),
+        Need(facts=(LossCall, OptimizerFacts), optional=True),
     )
     proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     passes = True
     explains = (
         "constant_output",
         "dead_units",
+        "labels_unrelated",
         "loss_not_decreasing",
         "stuck_at_chance",
         "vanishing_gradient",
@@ -124,8 +126,28 @@ class WeightCollapse(Rule):
                 "loss_level": level,
             },
             location=sizes.tensors[order[0]].location if len(order) else None,
+            fixes=self._fixes(window),
         )
         return [found]
+
+    def _fixes(self, window: Window) -> tuple[str, ...]:
+        """Return the fixes: without weight decay, a penalty in the loss is the likely cause."""
+        fixes = self.fixes(window)
+        if not _has_penalty_only(window):
+            return fixes
+        return tuple(sorted(fixes, key=lambda fix: not fix.startswith("Check penalties")))
+
+
+def _has_penalty_only(window: Window) -> bool:
+    """Return whether the loss has a part besides a known loss, and no optimizer decays weights."""
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    known = optimizer_facts(window).values()
+    return bool(
+        known
+        and not any(one.weight_decay for one in known)
+        and calls
+        and all(call.alone is False for call in calls)
+    )
 
 
 def _guesses(window: Window) -> bool:

@@ -53,6 +53,27 @@ def test_means_and_deviations_are_told_by_argument_and_mode() -> None:
     assert "test_inputs.py:" in (told.location or "")
 
 
+def test_columns_of_tables_are_described_in_the_first_forwards_of_each_mode() -> None:
+    model, x = Two(), torch.tensor([[0.0, 1.0] * 3, [2.0, 1.0] * 3, [4.0, 1.0] * 3])
+    with watched() as seen:
+        for _ in range(6):
+            step(model, sgd(model), x)
+            with torch.no_grad():
+                model(torch.zeros(600, 6))
+                model(torch.zeros(2, 300, 6))
+        model(torch.zeros(6))
+    train, evaluated = (
+        [one for one in seen.observed(InputDistribution) if one.mode is mode]
+        for mode in (Mode.TRAIN, Mode.EVAL)
+    )
+    assert train[0].column_means == (2.0, 1.0) * 3
+    assert train[0].column_rows == 3
+    assert [round(std, 3) for std in train[0].column_stds[:2]] == [1.633, 0.0]
+    assert [round(share, 3) for share in train[0].column_ties[:2]] == [0.333, 1.0]
+    assert {one.column_rows for one in evaluated} == {200, 600, 0}
+    assert sum(one.column_rows > 0 for one in evaluated) == inputs.COLUMN_LOOKS
+
+
 def test_windows_of_one_series_are_recognized_in_evaluation() -> None:
     series = torch.randn(30)
     windows = series.unfold(0, 6, 1)
