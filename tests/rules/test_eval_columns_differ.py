@@ -16,6 +16,8 @@ from mothtrap.tracing.describe.layer_numbers import input_columns
 
 TABLE = np.random.default_rng(0).normal(size=(400, 8))
 
+LEVELS = TABLE + np.linspace(-2, 2, 8)
+
 
 def look(
     step: int, table: np.ndarray, mode: Mode = Mode.TRAIN, windows: bool = False
@@ -58,6 +60,7 @@ class TestEvalColumnsDiffer(RuleTests):
         yield seen(with_columns(0.0, 3), TABLE[:100], TABLE[:100])
         yield seen(with_columns(7.0, 3, scale=1.0))
         yield seen(with_columns(40.0, 3, scale=25.0))
+        yield seen(LEVELS[300:] + 1.5, trained=LEVELS)
         yield seen(with_columns(40.0, 3, scale=25.0).reshape(20, 5, 8))
 
     def healthy(self) -> Iterable[Window]:
@@ -69,6 +72,10 @@ class TestEvalColumnsDiffer(RuleTests):
         outlier = TABLE[300:].copy()
         outlier[50, 3] = 999.0
         yield seen(outlier)
+        yield seen(TABLE[300:] + 1, trained=TABLE)  # a series at another level
+        yield seen(LEVELS[300:] + 0.3, trained=LEVELS)
+        yield seen(LEVELS[300:] + 9, trained=LEVELS)  # DAT509
+        yield seen(LEVELS[300:] + np.linspace(0, 2, 8), trained=LEVELS)
         yield seen(with_columns(9.0, 0, 1, 2, 3, 4, scale=1.0))  # the whole table: DAT509
         yield seen(with_columns(7.0, 3, scale=1.0), windows=True)
         sparse = (TABLE > 0.5).astype(float)

@@ -21,6 +21,10 @@ FILLS = (0.0, -1.0, *(sign * value for value in (99, 999, 9999, 99999) for sign 
 ROUNDING = 1e-9
 """Spread of a constant column, relative to its values, that is due to rounding."""
 SHOWN = 5
+SAME, OWN, MOST_OFFSET = 0.15, 0.3, 1.5
+"""Deviation of the columns' shifts from each other, relative to the shift; minimum deviation of
+their means, in standard deviations, because the columns of a series have equal means; and shift
+from which DAT509 reports it. Chosen by hand."""
 SHIFTED = 0.5
 """Minimum shift of a column, in standard deviations of the evaluation: a single outlier among 64
 rows shifts the mean by 0.12."""
@@ -59,6 +63,9 @@ def eval_columns_differ(
     columns: int = threshold(6, unit="columns", source="chosen by hand: fewer may be coordinates"),
     share: float = threshold(1 / 3, unit="of the evaluations", source="as in DAT509"),
     shift: float = threshold(5.0, unit="standard deviations in training", source="as in DAT509"),
+    offset: float = threshold(
+        0.5, unit="standard deviations in training, of all columns", source="chosen by hand"
+    ),
     ties: float = threshold(
         0.5,
         unit="of the rows have the median value",
@@ -69,7 +76,8 @@ def eval_columns_differ(
 
     What it detects:
         Input columns that vary in training, but are a constant such as 0 in evaluation. Also
-        columns that have another scale there, while most columns do not.
+        columns that have another scale there, while most columns do not, and a number that is
+        added to all columns.
 
     Why it matters:
         The model relies on columns that it no longer gets. The training loss looks good, and the
@@ -79,8 +87,9 @@ def eval_columns_differ(
         Warning when, in `share` of the evaluations, a column is constant at 0, -1, or a placeholder
         such as -999. Also when the mean of a column is more than `shift` standard deviations of
         training away, not only because of a few rows, but at most half of the columns are affected.
-        Needs a table of at least `columns` columns, `rows` rows in training, and as many in
-        evaluation.
+        Also when the means of all columns are shifted by the same number, more than `offset`
+        standard deviations, although they differ from each other. Needs a table of at least
+        `columns` columns, `rows` rows in training, and as many in evaluation.
 
     Stays quiet:
         Columns in which more than `ties` of the training rows have the same value, such as one-hot
@@ -93,6 +102,7 @@ def eval_columns_differ(
           training data.
         - Scale each column of both tables with the mean and standard deviation of the training
           data.
+        - Subtract the same number from both tables: the mean of the training data.
 
     Example:
         x_test = pandas.get_dummies(test).reindex(columns=columns, fill_value=0)
@@ -120,7 +130,12 @@ def eval_columns_differ(
         moved_EF = varies_F & np.array([_has_moved(one, train, shift) for one in others])
         moved_EF &= ~lost_EF
         moved_EF &= (moved_EF.mean(axis=1) <= MOST_MOVED)[:, None]
-        kinds = (("a constant", lost_EF, (0, 1)), ("on another scale", moved_EF, (2, 0)))
+        offset_EF = varies_F & np.array([[_has_offset(one, train, offset)] for one in others])
+        kinds = (
+            ("a constant", lost_EF, (0, 1)),
+            ("on another scale", moved_EF, (2, 0)),
+            ("shifted by the same number", offset_EF & ~lost_EF & ~moved_EF, (3, 2)),
+        )
         for words, is_off_EF, fixes in kinds:
             off_F = (is_off_EF.mean(axis=0) >= share) & is_off_EF.any(axis=0)
             if not off_F.any():
@@ -183,3 +198,18 @@ def _has_moved(one: InputDistribution, train: _Columns, shift: float) -> Bools:
     away_F = np.abs(mean_F - train.mean_F)
     moved_F: Bools = (away_F > shift * train.std_F) & (away_F > SHIFTED * std_F)
     return moved_F
+
+
+def _has_offset(one: InputDistribution, train: _Columns, offset: float) -> bool:
+    """Return whether the same number was added to all columns, which have different means."""
+    mean_F, std_F = np.array(one.column_means), np.array(one.column_stds)
+    shift_F = mean_F - train.mean_F
+    spread = float(np.sqrt(np.square(train.std_F).mean()))
+    whole = float(np.hypot(spread, train.mean_F.std()))
+    shift = abs(float(shift_F.mean()))
+    return (
+        offset * whole < shift <= MOST_OFFSET * whole
+        and float(shift_F.std()) <= SAME * shift
+        and float(train.mean_F.std()) >= OWN * spread
+        and bool((std_F <= 2 * train.std_F + ROUNDING).all())
+    )
