@@ -23,12 +23,13 @@ def seen(
     widths: Sequence[int] = (12, 3),
     kind: str = "Linear",
     later: np.ndarray | None = None,
+    steps: int = 256,
 ) -> Window:
     layers = [scale(str(2 * n), 1.0, fan_in=w, layer_type=kind) for n, w in enumerate(widths)]
     calls = classified(table.tolist(), looks=16)
     if later is not None:
-        calls = [*calls[:8], *classified(later.tolist(), looks=16)[8:]]
-    return window(scales(0, layers), *calls, steps=256)
+        calls = [*calls[:12], *classified(later.tolist(), looks=16)[12:]]
+    return window(scales(0, layers), *calls, steps=steps)
 
 
 class TestNarrowLayer(RuleTests):
@@ -53,12 +54,14 @@ class TestNarrowLayer(RuleTests):
 def test_names_the_layer_and_its_width() -> None:
     [finding] = narrow_layer().check(seen(POOR))
     assert finding.layers == ("2",)
-    assert finding.message.startswith("2 gets only 3 numbers to distinguish 6 classes, and 50 % of")
+    assert finding.message.startswith("2 gets only 3 values to distinguish 6 classes, and 50 % of")
     assert finding.fixes[0].startswith("Give the layer more units")
 
 
 def test_says_what_is_missing() -> None:
     with pytest.raises(NotApplicable, match="plain network"):
         narrow_layer().check(seen(POOR, kind="Conv2d"))
-    with pytest.raises(NotEnoughData, match="two stretches of 500"):
-        narrow_layer().check(seen(POOR // 4))
+    with pytest.raises(NotEnoughData, match="two stretches of 150"):
+        narrow_layer().check(seen(POOR // 8))
+    with pytest.raises(NotEnoughData, match="needs 200 steps, saw 150"):
+        narrow_layer().check(seen(POOR, steps=150))

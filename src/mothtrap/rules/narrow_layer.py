@@ -30,7 +30,6 @@ LEAST_CLASSES = 3
     explains=(
         "class_imbalance",
         "confusion",
-        "labels_unrelated",
         "loss_not_decreasing",
         "overtraining",
         "stuck_at_chance",
@@ -40,7 +39,8 @@ LEAST_CLASSES = 3
 def narrow_layer(
     window: Window,
     *,
-    labels: int = threshold(500, unit="labels per stretch", source="chosen by hand"),
+    steps: int = threshold(200, unit="steps", source="chosen by hand"),
+    labels: int = threshold(150, unit="labels per stretch", source="chosen by hand"),
     right: float = threshold(0.8, unit="of the training labels", source="chosen by hand"),
     still: float = threshold(0.1, unit="of the wrong labels", source="chosen by hand"),
 ) -> Found | None:
@@ -56,10 +56,10 @@ def narrow_layer(
         told apart, however long the training lasts.
 
     Fires:
-        Warning when all layers are fully connected, a hidden layer has fewer units than there are
-        classes, fewer than `right` of the latest `labels` training labels are predicted, and
-        the number of wrong ones has fallen by less than `still` since an earlier stretch of as many
-        labels.
+        Warning after `steps` steps when all layers are fully connected, a hidden layer has fewer
+        units than there are classes, fewer than `right` of the latest `labels` training labels are
+        predicted, and the number of wrong ones has fallen by less than `still` since an earlier
+        stretch of as many labels.
 
     Stays quiet:
         For a narrow layer that is enough. While the model still improves. For convolutional and
@@ -86,6 +86,8 @@ def narrow_layer(
     if not looks:
         raise NotApplicable("no model is a plain network with hidden layers")
     calls = class_calls(window, binary=False)
+    if window.total_steps < steps:
+        raise NotEnoughData(f"needs {steps} steps, saw {window.total_steps}")
     early, late = two_stretches(calls, labels)
     before_KK, after_KK = confusion(early), confusion(late)
     if before_KK is None or after_KK is None:
@@ -98,10 +100,11 @@ def narrow_layer(
     wrong_before = 1 - float(np.trace(before_KK) / before_KK.sum())
     if share >= right or 1 - share < (1 - still) * wrong_before:
         return None
+    values = "1 value" if narrow.fan_in == 1 else f"{narrow.fan_in} values"
     return Found.of(
         late,
-        f"{narrow.layer} gets only {narrow.fan_in} numbers to distinguish {classes} classes, and "
-        f"{share:.0%} of the latest training labels are predicted (limit {right:.0%}), "
+        f"{narrow.layer} gets only {values} to distinguish {classes} classes, and {share:.0%} of "
+        f"the latest training labels are predicted (limit {right:.0%}), "
         f"{1 - wrong_before:.0%} before",
         layers=(narrow.layer,),
         evidence={"value": share, "limit": right, "units": narrow.fan_in, "classes": classes},
