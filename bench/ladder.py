@@ -151,9 +151,19 @@ FAMILIES = (
         *("learning_rate_too_high", "loss_diverging"),
     ),
     _family("classify", "smooth", (0.1, 0.3, 0.5, 0.7, 0.9, 0.98)),
-    _family("classify", "width", (32, 8, 4, 3, 2, 1)),
-    _family("classify", "eval-lost", (0.05, 0.1, 0.2, 0.4, 0.6, 0.8), "train_eval_shift"),
-    _family("classify", "eval-shift", (0.2, 0.5, 1, 2, 5, 20), "train_eval_shift"),
+    _family("classify", "width", (32, 8, 4, 3, 2, 1), "narrow_layer"),
+    _family(
+        "classify",
+        "eval-lost",
+        (0.05, 0.1, 0.2, 0.4, 0.6, 0.8),
+        *("eval_columns_differ", "train_eval_shift"),
+    ),
+    _family(
+        "classify",
+        "eval-shift",
+        (0.2, 0.5, 1, 2, 5, 20),
+        *("eval_columns_differ", "train_eval_shift"),
+    ),
     _family("steep", "stale", (2, 4, 8, 16, 32, 100), "stale_gradient"),
     _family(
         "recipe",
