@@ -1,6 +1,6 @@
 """Random generators of a dataset that are copied into the worker processes of a loader.
 
-PyTorch gives each worker process other seeds for `random`, `numpy.random` and `torch`, but a
+PyTorch gives each worker process different seeds for `random`, `numpy.random` and `torch`, but a
 generator that the dataset holds, or a global variable, is copied with its state. Only the code that
 loads a sample is read, and nothing of it is called.
 """
@@ -27,7 +27,7 @@ DIFFERENT = frozenset(
     {"initial_seed", "get_worker_info", "getpid", "urandom", "time", "time_ns", "get_state"}
     | {"randint", "random", "getrandbits", "token_bytes", "SeedSequence", "default_rng"}
 )
-"""Names in a function that sets another seed in each worker."""
+"""Names in a function that sets a different seed in each worker."""
 MODULES = frozenset({"random"})
 """Names in `DIFFERENT` that are also modules; `random.seed(0)` sets a seed."""
 DEPTH, MEMBERS = 4, 16
@@ -73,7 +73,7 @@ def seeded_alike(loader: DataLoader[Any]) -> str:
     for at, step in enumerate(steps[:-1]):
         after = steps[at + 1]
         if step.argval in SEEDERS and (_is_empty_call(after) or after.argval is None):
-            return ""  # no seed: the system gives another one to each worker
+            return ""  # no seed: each worker gets a different one
     return function.__name__
 
 

@@ -251,7 +251,7 @@ def _longer_warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tupl
 
 
 def _is_at(factor: float, calls: int, length: int) -> bool:
-    """Return whether a linear warm-up of this length has this factor after some calls."""
+    """Return whether a linear warm-up of this length has this factor after these calls."""
     return any(math.isclose(factor, done / length, rel_tol=NEAR) for done in (calls, calls + 1))
 
 
