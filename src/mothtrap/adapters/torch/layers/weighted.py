@@ -10,8 +10,9 @@ from mothtrap.adapters.torch.job.readable import is_plain
 _UNITS_SECOND = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NO_MATRIX = (nn.Embedding, nn.EmbeddingBag)
 """Embedding tables: a row is looked up, and nothing is multiplied."""
-MAX_VALUES = 1 << 16
-"""Approximate number of inspected weights: 1 % accuracy."""
+MAX_VALUES = 30_000
+"""Maximum number of inspected values: 1 % accuracy. With fewer than 32,768 (`GRAIN_SIZE` in ATen),
+torch wakes no other thread, which would cost milliseconds on a busy machine."""
 GATES = {"LSTM": 4, "GRU": 3, "LSTMCell": 4, "GRUCell": 3}
 """Blocks of rows in the weights of recurrent layers, one for each gate."""
 
@@ -55,8 +56,12 @@ def fan_in(weight: torch.Tensor, module_type: str) -> int:
     return max(1, weight.numel() // max(1, weight.shape[unit_axis(module_type)]))
 
 
+def spaced(values: torch.Tensor) -> torch.Tensor:
+    """Return about `MAX_VALUES` values at most, equally spaced along the last axis."""
+    return values[..., :: 1 + values.numel() // MAX_VALUES]
+
+
 def squared_gain(weight: torch.Tensor, module_type: str) -> torch.Tensor:
     """Return the mean square of the weights times the fan-in, a 0-d tensor."""
-    values = weight.detach().flatten()
-    values = values[:: max(1, values.numel() // MAX_VALUES)]
+    values = spaced(weight.detach().flatten())
     return values.square().mean(dtype=torch.float32) * fan_in(weight, module_type)
