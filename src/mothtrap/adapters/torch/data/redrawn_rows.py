@@ -13,13 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mothtrap.adapters.torch.data.rescaled_rows import PASSES, SAMPLES, VALUES
+from mothtrap.adapters.torch.data.sampled_rows import LEAST_SAMPLES, VALUES, Batch, SampledRows
 from mothtrap.core.facts.data import RowsRedrawn
 from mothtrap.statistics.torch.in_place import as_array
 
 Array = npt.NDArray[np.float64]
-LEAST_SAMPLES = 8
-"""Minimum number of samples that are compared in a pass; chosen by hand."""
 CHANGED = 0.25
 """Smallest share of samples that change in a pass; below that of random flips. Chosen by hand."""
 ROUNDING = 1e-3
@@ -43,7 +41,7 @@ class _Tensors(NamedTuple):
     labels: list[torch.Tensor]
 
 
-class RedrawnRows:
+class RedrawnRows(SampledRows):
     """Compares some samples of one loader between passes.
 
     Args:
@@ -51,43 +49,20 @@ class RedrawnRows:
     """
 
     def __init__(self, report: Callable[[RowsRedrawn], None]) -> None:
+        super().__init__()
         self._report = report
         self._rows: dict[int, _Row] = {}
         self._changed: dict[int, list[bool]] = {}
-        self._began: dict[int, int] = {}
-        self._done = False
 
-    def loaded(
-        self,
-        drawn: object,
-        tensors: Sequence[tuple[str, torch.Tensor]],
-        pass_number: int,
-        step: int,
-    ) -> None:
-        """Compare the samples of a batch with the previous pass.
-
-        Args:
-            drawn: indices that the sampler drew for the batch.
-            tensors: tensors of the batch, by their places.
-            pass_number: number of the pass, from 1.
-            step: the step in progress.
-        """
-        if self._done or not isinstance(drawn, list) or not drawn:
-            return
-        again = self._began.setdefault(pass_number, step) == self._began.get(pass_number - 1)
-        if again or pass_number > PASSES or not {int}.issuperset(map(type, drawn)):
-            self._done = True  # several passes without a step: the average over augmentations
-            return
-        if pass_number > 1 and not self._rows.keys() & drawn:
-            return
-        found = _tensors(tensors, len(drawn))
+    def _look(self, batch: Batch) -> None:
+        again = self._began[batch.pass_number] == self._began.get(batch.pass_number - 1)
+        found = None if again else _tensors(batch.tensors, batch.rows)
         if found is None:
-            self._done = True
+            self._done = True  # or several passes without a step: the average over augmentations
             return
-        for row, index in enumerate(drawn):
-            if index in self._rows or (pass_number == 1 and len(self._rows) < SAMPLES):
-                self._compare(index, _row(found, row, pass_number))
-        self._judge(found.place, pass_number, step)
+        for row, index in batch.followed:
+            self._compare(index, _row(found, row, batch.pass_number))
+        self._judge(found.place, batch.pass_number, batch.step)
 
     def _compare(self, index: int, now: _Row) -> None:
         before = self._rows.get(index)

@@ -15,16 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.adapters.torch.data.sampled_rows import LEAST_SAMPLES, VALUES, Batch, SampledRows
 from mothtrap.core.facts.data import RowsRescaled
 from mothtrap.statistics.torch.in_place import as_array
 
 Floats = npt.NDArray[np.float64]
-SAMPLES, VALUES = 32, 64
-"""Number of samples of a loader that are compared, and of values of each. Chosen by hand: 16 KB."""
-LEAST_VALUES, LEAST_SAMPLES = 4, 8
-"""Minimum number of values for fitting a line, and of samples that must agree. Chosen by hand."""
-PASSES = 8
-"""Number of passes in which samples are compared."""
+LEAST_VALUES = 4
+"""Minimum number of values for fitting a line; chosen by hand."""
 RESIDUAL = 1e-3
 """Largest distance from the line, in standard deviations; slightly above float32 rounding."""
 AGREEMENT = 0.01
@@ -39,7 +36,7 @@ class _Change:
     shifts: list[float] = field(default_factory=list)
 
 
-class RescaledRows:
+class RescaledRows(SampledRows):
     """Compares some samples of one loader between passes.
 
     Args:
@@ -47,43 +44,19 @@ class RescaledRows:
     """
 
     def __init__(self, report: Callable[[RowsRescaled], None]) -> None:
+        super().__init__()
         self._report = report
         self._values: dict[int, tuple[int, Floats]] = {}
         self._changes: dict[int, _Change] = {}
-        self._began: dict[int, int] = {}
-        self._done = False
 
-    def loaded(
-        self,
-        drawn: object,
-        tensors: Sequence[tuple[str, torch.Tensor]],
-        pass_number: int,
-        step: int,
-    ) -> None:
-        """Compare the samples of a batch with the previous pass.
-
-        Args:
-            drawn: indices that the sampler drew for the batch.
-            tensors: tensors of the batch, by their places.
-            pass_number: number of the pass, from 1.
-            step: the step in progress.
-        """
-        if self._done or not isinstance(drawn, list) or not drawn:
+    def _look(self, batch: Batch) -> None:
+        found = _rows(batch.tensors, batch.rows)
+        if found is None:
             return
-        if pass_number > PASSES or not {int}.issuperset(map(type, drawn)):
-            self._done = True
-            return
-        self._began.setdefault(pass_number, step)
-        if pass_number > 1 and not self._values.keys() & drawn:
-            return
-        rows = _rows(tensors, len(drawn))
-        if rows is None:
-            return
-        place, values_RE = rows
-        for row, index in enumerate(drawn):
-            if index in self._values or (pass_number == 1 and len(self._values) < SAMPLES):
-                self._compare(index, pass_number, _some(values_RE[row]))
-        self._judge(place, pass_number, step)
+        place, values_RE = found
+        for row, index in batch.followed:
+            self._compare(index, batch.pass_number, _some(values_RE[row]))
+        self._judge(place, batch.pass_number, batch.step)
 
     def _compare(self, index: int, pass_number: int, values: Floats) -> None:
         before = self._values.get(index)
