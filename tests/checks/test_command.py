@@ -163,6 +163,7 @@ def test_simple_models_are_fitted_after_the_script_has_ended(tmp_path: Path) -> 
     assert "scores to beat (dummy accuracy" in outcome.stderr
 
 
+@pytest.mark.full
 def test_simple_models_that_a_check_fits_are_no_steps_of_the_script(tmp_path: Path) -> None:
     options = ("--select", "PRE401", "--restart")
     outcome = checked(tmp_path, "splits.py", options=options, python=REAL)
