@@ -36,8 +36,8 @@ def aliased_copy(
         Models without a parameter in an optimizer.
 
     What to do:
-        - Create a copy with its own weights: `target_net = copy.deepcopy(policy_net)`. Then update
-          it at intervals: `target_net.load_state_dict(policy_net.state_dict())`.
+        - PyTorch: Create a copy with its own weights: `target_net = copy.deepcopy(policy_net)`.
+          Then update it at intervals: `target_net.load_state_dict(policy_net.state_dict())`.
         - Or create a second model: `target_net = Net()`.
 
     Example:

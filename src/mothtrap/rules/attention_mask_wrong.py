@@ -50,9 +50,9 @@ def attention_mask_wrong(
         keys. For attention written without a matrix product.
 
     What to do:
-        - Invert the mask. `key_padding_mask` of `nn.MultiheadAttention` and `masked_fill` take True
-          for padding: `mask = tokens == pad`. `F.scaled_dot_product_attention` takes True for
-          words.
+        - PyTorch: Invert the mask. `key_padding_mask` of `nn.MultiheadAttention` and `masked_fill`
+          take True for padding: `mask = tokens == pad`. `F.scaled_dot_product_attention` takes True
+          for words.
         - Add the axis of the heads and that of the queries in front of the keys:
           `mask[:, None, None, :]`.
 

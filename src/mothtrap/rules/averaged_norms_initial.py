@@ -38,10 +38,10 @@ def averaged_norms_initial(window: Window) -> Found | None:
         model, whose averages are not initial.
 
     What to do:
-        - Copy the buffers together with the average of the parameters:
-          `for a, b in zip(ema.buffers(), model.buffers()): a.copy_(b)`. PyTorch's
+        - PyTorch: Copy the buffers together with the average of the parameters: `for a, b in
+          zip(ema.buffers(), model.buffers()): a.copy_(b)`. PyTorch's
           `torch.optim.swa_utils.AveragedModel` does this.
-        - Or compute the averages of the copy before you evaluate it:
+        - PyTorch: Or compute the averages of the copy before you evaluate it:
           `torch.optim.swa_utils.update_bn(loader, ema)`.
 
     Example:

@@ -14,7 +14,7 @@ from mothtrap.rules._effects import UNLEARNED
 
 DEVIATIONS = 4.0
 """Number of standard errors that are added to a correlation before it is compared; by hand."""
-NOISE, TIMESTEP = (0, 1), (2,)
+NOISE, TIMESTEP = (0, 1), (2, 3)
 """Index of the fix for missing noise, and of the fix for a constant timestep."""
 
 
@@ -64,7 +64,8 @@ def blind_denoiser(
     What to do:
         - Give the network the noisy data: `model(x_t, t)`, with `x_t = a_t * x + b_t * noise`.
         - Compare its output with the noise that was added, not with newly drawn noise.
-        - Draw a timestep for each row: `t = torch.randint(0, timesteps, (len(x),))`.
+        - PyTorch: Draw a timestep for each row: `t = torch.randint(0, timesteps, (len(x),))`.
+        - Keras, JAX: Draw a timestep for each row.
 
     Example:
         loss = F.mse_loss(model(x, t), noise)                      # x is the clean image

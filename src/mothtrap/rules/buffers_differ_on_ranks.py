@@ -51,7 +51,7 @@ def buffers_differ_on_ranks(
 
     What to do:
         - Average the buffers over the ranks when you change them: `dist.all_reduce(buffer)`.
-        - Convert batch norms: `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
+        - PyTorch: Convert batch norms: `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
         - Keep the default of `forward_sync_buffers` (`broadcast_buffers` before PyTorch 2.13) in
           `DistributedDataParallel`.
         - Average the running averages over the ranks before each evaluation and checkpoint.

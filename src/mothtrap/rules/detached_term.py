@@ -45,13 +45,15 @@ def detached_term(
         function that calls `backward` nor in one that returns the loss to it.
 
     What to do:
-        - Compute the term from the output of the model: remove the `.detach()`, `.item()`,
+        - PyTorch: Compute the term from the output of the model: remove the `.detach()`, `.item()`,
           `.data`, or `torch.no_grad()` on its way.
         - PyTorch: For a gradient penalty, call `torch.autograd.grad(..., create_graph=True)`.
-        - For a generator, give the discriminator its output without `.detach()`.
+        - PyTorch: For a generator, give the discriminator its output without `.detach()`.
         - If the term is only for display, leave it out of the loss that calls `backward`.
         - Compare the output of the model that is trained with its target. Here, both arguments are
           the target.
+        - Keras, JAX: Compute the term from the output of the model, without `stop_gradient` or a
+          conversion to NumPy.
 
     Example:
         loss = reconstruction + 0.1 * kl.detach()     # the KL term trains nothing
@@ -68,18 +70,18 @@ def detached_term(
         return None
     first = terms[0]
     names = ", ".join(dict.fromkeys(one.term for one in terms))
-    cut, penalty, generator, display, itself = range(5)  # the bullets of What to do
+    cut, penalty, generator, display, itself, elsewhere = range(6)  # the bullets of What to do
     fixes: tuple[int, ...]
     if first.equal is not None:
         pair = "` with `".join(first.equal)
         why, fixes = f"compares `{pair}`, which are equal and have no gradient,", (itself,)
     elif first.without_graph == first.looks:
-        why, fixes = "has no gradient", (cut, penalty, display)
+        why, fixes = "has no gradient", (cut, elsewhere, penalty, display)
         if _is_gradient_penalty(first.term):
-            fixes = (penalty, cut, display)
+            fixes = (penalty, cut, elsewhere, display)
     else:
         held = " and ".join(first.optimizers) or "the optimizer"
-        why, fixes = f"reaches no parameter of {held}", (generator, cut, display)
+        why, fixes = f"reaches no parameter of {held}", (generator, cut, elsewhere, display)
     return Found.of(
         first,
         f"{names} in the loss {why} in {first.looks} of {first.looks} backward passes (limit "

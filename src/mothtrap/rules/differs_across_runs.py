@@ -55,9 +55,13 @@ class DiffersAcrossRuns(Rule):
     What to do:
         - Check the usual causes for the first step that differs: data and initialization at step
           0, the optimizer at step 1, dropout and the order of batches later.
-        - Seed everything: `random`, `numpy`, `torch`, and the loader's `generator` and
+        - PyTorch: Seed everything: `random`, `numpy`, `torch`, and the loader's `generator` and
           `worker_init_fn`.
-        - For bit-for-bit equal kernels, use `torch.use_deterministic_algorithms(True)`.
+        - Keras: Seed everything: `keras.utils.set_random_seed(0)`.
+        - JAX: Seed everything: `random`, `numpy`, and each `jax.random.key`.
+        - PyTorch: For bit-for-bit equal kernels, use `torch.use_deterministic_algorithms(True)`.
+        - Keras: For bit-for-bit equal kernels, call
+          `tf.config.experimental.enable_op_determinism()`.
         - Raise `tolerance` if only rounding differs, as between devices.
 
     Example:

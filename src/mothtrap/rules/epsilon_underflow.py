@@ -51,8 +51,12 @@ def epsilon_underflow(
         epsilon.
 
     What to do:
-        - Keep the weights in float32 and compute under `torch.autocast`; the optimizer state is
-          then float32, too.
+        - PyTorch: Keep the weights in float32 and compute under `torch.autocast`; the optimizer
+          state is then float32, too.
+        - Keras: Keep the weights in float32 with the policy `mixed_bfloat16`; the optimizer state
+          is then float32, too.
+        - JAX: Keep the weights in float32, and cast them inside the loss function; the optimizer
+          state is then float32, too.
         - Give the optimizer a larger epsilon: `eps=1e-4` in float16.
         - Use `bfloat16`, which can represent 1e-8.
 

@@ -48,8 +48,8 @@ def evaluation_resampled(
         Evaluations in training mode.
 
     What to do:
-        - Remove the sampler of the evaluation loader: `DataLoader(valid, batch_size=64)` draws each
-          row once.
+        - PyTorch: Remove the sampler of the evaluation loader: `DataLoader(valid, batch_size=64)`
+          draws each row once.
         - For a metric that gives all classes the same weight, average over the classes, e.g. the
           balanced accuracy.
 

@@ -67,10 +67,13 @@ class EvaluationUnchanged(Rule):
     What to do:
         - Evaluate the model that is trained: check whether a copy, an average, or reloaded
           weights are evaluated instead, and whether they get the new weights.
-        - Update an averaged model after each step: `averaged.update_parameters(model)`.
-        - Update a target network every few hundred steps:
+        - PyTorch: Update an averaged model after each step: `averaged.update_parameters(model)`.
+        - Keras, JAX: Update an averaged model after each step.
+        - PyTorch: Update a target network every few hundred steps:
           `target.load_state_dict(model.state_dict())`. Or move it a little in each step:
           `p_target.lerp_(p, 0.005)`.
+        - Keras, JAX: Update a target network every few hundred steps. Or move it a little in each
+          step: `target = 0.995 * target + 0.005 * model`, for each parameter.
 
     Example:
         averaged = copy.deepcopy(model)                 # and never updated

@@ -32,9 +32,9 @@ def freeze_without_effect(window: Window) -> Found | None:
         other values than False.
 
     What to do:
-        - Set `requires_grad` of each parameter: `for p in model.parameters():
+        - PyTorch: Set `requires_grad` of each parameter: `for p in model.parameters():
           p.requires_grad = False`.
-        - Call `module.requires_grad_(False)` to freeze all parameters of a module.
+        - PyTorch: Call `module.requires_grad_(False)` to freeze all parameters of a module.
 
     Example:
         for p in encoder.parameters(): p.require_grad = False       # a new attribute

@@ -66,10 +66,15 @@ def gradient_underflow(
         inactive units also have them.
 
     What to do:
-        - Scale the loss: `scaler = torch.amp.GradScaler()`, `scaler.scale(loss).backward()`,
-          `scaler.step(optimizer)`, `scaler.update()`.
-        - Use bfloat16 if the hardware supports it: `torch.autocast(..., dtype=torch.bfloat16)`.
-        - Keep the weights in float32 and let autocast choose the operations that use float16.
+        - PyTorch: Scale the loss: `scaler = torch.amp.GradScaler()`,
+          `scaler.scale(loss).backward()`, `scaler.step(optimizer)`, `scaler.update()`.
+        - PyTorch: Use bfloat16 if the hardware supports it: `torch.autocast(...,
+          dtype=torch.bfloat16)`.
+        - PyTorch: Keep the weights in float32 and let autocast choose the operations that use
+          float16.
+        - Keras: Wrap the optimizer in `keras.optimizers.LossScaleOptimizer(optimizer)`.
+        - JAX: Multiply the loss by a constant, such as 1024, and divide the gradients by it.
+        - Keras, JAX: Use bfloat16 if the hardware supports it.
 
     Example:
         with torch.autocast("cuda", dtype=torch.float16):

@@ -39,7 +39,7 @@ def likelihood_minimized(
         which multiply the logarithm by other values.
 
     What to do:
-        - Subtract the logarithm: `loss = -torch.log(positive / total).mean()`.
+        - Subtract the logarithm: `loss = -log(positive / total).mean()`.
 
     Example:
         loss = torch.log(positive / total).mean()

@@ -60,6 +60,8 @@ def loss_arguments_swapped(window: Window) -> Found | None:
     What to do:
         - PyTorch: Give the loss the prediction first: `F.cross_entropy(model(x), labels)`. `kl_div`
           takes log-probabilities, then the probabilities of the target.
+        - JAX: Give the loss the prediction first:
+          `optax.softmax_cross_entropy(logits=model(x), labels=labels)`.
         - Keras: Give the loss the target first: `loss_function(labels, model(x))`. Functions of
           `tf.nn` are clearer with names: `labels=labels, logits=model(x)`.
 

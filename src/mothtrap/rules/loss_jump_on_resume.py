@@ -38,10 +38,10 @@ class LossJumpOnResume(Rule):
         For jobs that start over from step 0, and for losses that vary by as much as the jump.
 
     What to do:
-        - No saved weights were loaded. Load them before the first step,
-          `model.load_state_dict(checkpoint["model"])`, and check the path of the checkpoint.
+        - No saved weights were loaded. Load them before the first step, and check the path of the
+          checkpoint.
         - If the saved weights are loaded, also load the state of the optimizer and of the learning
-          rate schedule: `optimizer.load_state_dict(checkpoint["optimizer"])`.
+          rate schedule.
         - If the saved weights are loaded, check that both attempts prepare the data in the same
           way (statistics for normalization, vocabulary, order of the classes).
 

@@ -37,12 +37,16 @@ class LossScaleCollapse(Rule):
         skip when it tries a larger scale.
 
     What to do:
-        - Find the NaN or Inf in the gradients: train some steps in float32, or with
+        - PyTorch: Find the NaN or Inf in the gradients: train some steps in float32, or with
           `torch.autograd.set_detect_anomaly(True)`.
+        - Keras: Find the NaN or Inf in the gradients: train some steps in float32, or call
+          `tf.debugging.enable_check_numerics()`.
+        - JAX: Find the NaN or Inf in the gradients: train some steps in float32, or set
+          `jax.config.update("jax_debug_nans", True)`.
         - Use bfloat16 if the hardware supports it: it needs no loss scaling.
-        - Keep softmax, norms, exponentials and losses in float32: leave them to `autocast`,
-          and do not call `.half()` on the model.
-        - Unscale before clipping: `scaler.unscale_(optimizer)`.
+        - PyTorch: Keep softmax, norms, exponentials and losses in float32: leave them to
+          `autocast`, and do not call `.half()` on the model.
+        - PyTorch: Unscale before clipping: `scaler.unscale_(optimizer)`.
 
     Example:
         with torch.autocast("cuda", dtype=torch.bfloat16):    # and no GradScaler

@@ -45,9 +45,12 @@ class MemoryGrowth(Rule):
         evaluation.
 
     What to do:
-        - Keep numbers, not tensors: `total += loss.item()`, `losses.append(loss.item())`.
-        - Detach tensors that outlive the step: hidden states, running averages, logged outputs.
-        - Evaluate under `torch.no_grad()`, and keep numbers or tensors from `.detach().cpu()`.
+        - PyTorch: Keep numbers, not tensors: `total += loss.item()`, `losses.append(loss.item())`.
+        - PyTorch: Detach tensors that outlive the step: hidden states, running averages, logged
+          outputs.
+        - PyTorch: Evaluate under `torch.no_grad()`, and keep numbers or tensors from
+          `.detach().cpu()`.
+        - JAX: Keep numbers, not arrays: `losses.append(float(loss))`.
         - Look for a list, cache or hook that grows: count `gc.get_objects()` by type.
 
     Example:

@@ -39,8 +39,8 @@ def micro_batches_cleared(
         such as the two passes of sharpness-aware minimization.
 
     What to do:
-        - Call `zero_grad()` once per step: after `optimizer.step()`, or before the loop over the
-          micro-batches.
+        - PyTorch: Call `zero_grad()` once per step: after `optimizer.step()`, or before the loop
+          over the micro-batches.
 
     Example:
         for x, y in micro_batches:

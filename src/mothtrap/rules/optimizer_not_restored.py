@@ -60,9 +60,11 @@ def optimizer_not_restored(
         from elsewhere. For a constant learning rate.
 
     What to do:
-        - Save and load the state of the optimizer with the weights:
+        - PyTorch: Save and load the state of the optimizer with the weights:
           `optimizer.load_state_dict(checkpoint["optimizer"])`. Also load the state of the learning
           rate schedule and of the gradient scaler.
+        - Keras: Save the whole model with `model.save(path)`, which includes the optimizer.
+        - JAX: Save and load the state of the optimizer with the weights.
 
     Example:
         model.load_state_dict(checkpoint["model"])

@@ -54,9 +54,10 @@ def optimizer_without_model(
         get zero gradients.
 
     What to do:
-        - Create the optimizer after the model is complete: after the last `model = ...`,
+        - PyTorch: Create the optimizer after the model is complete: after the last `model = ...`,
           `copy.deepcopy`, `torch.load` or change of layers.
-        - Load weights into the model with `load_state_dict` instead of replacing the model.
+        - PyTorch: Load weights into the model with `load_state_dict` instead of replacing the
+          model.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters())

@@ -89,7 +89,7 @@ def outlying_targets(
     What to do:
         - Look at these rows, and remove them or mark them as missing if the value is wrong.
         - If the values are right, train on a logarithm of the target, or use a loss with a limited
-          gradient: `nn.HuberLoss()` in PyTorch, `keras.losses.Huber()` in Keras.
+          gradient, such as the Huber loss.
 
     Example:
         prices = table["price"]                      # some are in cents: 45,000,000

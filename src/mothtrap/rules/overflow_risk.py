@@ -61,7 +61,7 @@ def overflow_risk(
         non-finite values report.
 
     What to do:
-        - Use bfloat16 if the hardware supports it, or compute this part in float32: `with
+        - PyTorch: Use bfloat16 if the hardware supports it, or compute this part in float32: `with
           torch.autocast("cuda", enabled=False)`.
         - Average instead of summing over many positions; divide attention scores by the square root
           of the head size.

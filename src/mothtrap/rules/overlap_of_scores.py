@@ -50,7 +50,7 @@ def overlap_of_scores(
         overlap, except operations that resize or reshape.
 
     What to do:
-        - Apply a sigmoid before the overlap: `dice(torch.sigmoid(scores), target)`.
+        - Apply a sigmoid before the overlap: `dice(sigmoid(scores), target)`.
 
     Example:
         loss = 1 - dice(model(image), mask)

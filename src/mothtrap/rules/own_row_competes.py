@@ -43,8 +43,9 @@ def own_row_competes(
         two different sets of rows, as in CLIP, whose partners are on the diagonal.
 
     What to do:
-        - Mask the diagonal before the loss: `similarity.masked_fill(torch.eye(n, dtype=torch.bool),
-          float("-inf"))`.
+        - PyTorch: Mask the diagonal before the loss: `similarity.masked_fill(torch.eye(n,
+          dtype=torch.bool), float("-inf"))`.
+        - Keras, JAX: Set the diagonal of the similarities to -inf before the loss.
 
     Example:
         similarity = z @ z.T / temperature

@@ -61,7 +61,7 @@ class ParameterWithoutOptimizer(Rule):
         - Pass the parameters of every trained model to the optimizer: `[*encoder.parameters(),
           *decoder.parameters()]`.
         - Add later parameters with `optimizer.add_param_group({"params": ...})`.
-        - Set `requires_grad=False` if this part should not change.
+        - PyTorch: Set `requires_grad=False` if this part should not change.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters())

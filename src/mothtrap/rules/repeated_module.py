@@ -37,7 +37,7 @@ def repeated_module(
         that are created outside of the class that owns them.
 
     What to do:
-        - Create a module for each entry: `nn.ModuleList([Block() for _ in range(4)])`.
+        - PyTorch: Create a module for each entry: `nn.ModuleList([Block() for _ in range(4)])`.
         - If the weights are shared on purpose, store the module once and call it in a loop.
 
     Example:

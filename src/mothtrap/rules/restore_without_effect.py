@@ -43,8 +43,8 @@ def restore_without_effect(window: Window) -> Found | None:
         before another step is taken.
 
     What to do:
-        - Copy the state when you save it: `best = copy.deepcopy(model.state_dict())`.
-        - Or save it to a file: `torch.save(model.state_dict(), path)`.
+        - PyTorch: Copy the state when you save it: `best = copy.deepcopy(model.state_dict())`.
+        - PyTorch: Or save it to a file: `torch.save(model.state_dict(), path)`.
         - Rename the keys of the state before it is loaded: `{k.removeprefix("module."): v for k, v
           in state.items()}`. If the checkpoint contains more than the weights, load only the
           weights, such as `checkpoint["model"]`.

@@ -25,8 +25,8 @@ def retracing(
     """A compiled training function is traced again and again.
 
     What it detects:
-        A `tf.function` that is retraced in a large share of its calls, because its arguments have
-        new Python values, shapes or types.
+        A `tf.function` or a function under `jax.jit` that is retraced in a large share of its
+        calls, because its arguments have new Python values, shapes or types.
 
     Why it matters:
         Tracing takes a hundred times as long as a step, and each trace stays in memory.
@@ -39,10 +39,12 @@ def retracing(
         A few shapes, such as a shorter last batch or buckets of lengths.
 
     What to do:
-        - Pass changing numbers as tensors: `step(x, tf.constant(number))`.
-        - Give batches one shape, by padding or `drop_remainder=True`, or pass
-          `reduce_retracing=True` or an `input_signature` to the function.
-        - Create the `tf.function` once, outside the loop.
+        - Keras: Pass changing numbers as tensors: `step(x, tf.constant(number))`.
+        - JAX: Pass numbers that change as arrays: remove them from `static_argnums` and
+          `static_argnames`.
+        - Give batches one shape: pad them, or leave out the last short batch.
+        - Keras: Pass `reduce_retracing=True` or an `input_signature` to the function.
+        - Create the compiled function once, outside the loop.
 
     Example:
         for number in range(1000):

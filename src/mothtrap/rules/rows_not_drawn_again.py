@@ -49,7 +49,8 @@ class RowsNotDrawnAgain(Rule):
         over a series.
 
     What to do:
-        - Draw the rows in each step, inside the loop: `rows = torch.randint(len(x), (size,))`.
+        - PyTorch: Draw the rows in each step, inside the loop: `rows = torch.randint(len(x),
+          (size,))`.
         - Draw from all rows: `len(x)`, not a fixed number.
         - Do not set the seed inside the loop.
 

@@ -46,7 +46,7 @@ def same_batches_on_ranks(
         get the same samples but augment them differently.
 
     What to do:
-        - Give each rank its part of the data: `DataLoader(data, sampler=sampler)` with a
+        - PyTorch: Give each rank its part of the data: `DataLoader(data, sampler=sampler)` with a
           `DistributedSampler(data)`, and `sampler.set_epoch(epoch)` before each epoch.
         - If batches are drawn by hand, or by an `IterableDataset`, take every `world_size`-th
           sample starting at `rank`, or seed with `seed + rank`.

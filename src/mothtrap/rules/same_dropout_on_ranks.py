@@ -50,8 +50,9 @@ def same_dropout_on_ranks(
         models that are split over the ranks (tensor parallelism), which need equal masks.
 
     What to do:
-        - When the model is created, seed each rank differently: `torch.manual_seed(seed + rank)`.
-        - If all ranks must draw the same numbers elsewhere, use a `torch.Generator` there.
+        - PyTorch: When the model is created, seed each rank differently: `torch.manual_seed(seed +
+          rank)`.
+        - PyTorch: If all ranks must draw the same numbers elsewhere, use a `torch.Generator` there.
 
     Example:
         torch.manual_seed(0)             # on every rank: same weights, but also same masks

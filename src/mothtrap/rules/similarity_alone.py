@@ -42,8 +42,10 @@ def similarity_alone(
         such as the other rows of the batch, variances, or labels that weight the similarities.
 
     What to do:
-        - Train one side only: `-F.cosine_similarity(p, z.detach()).mean()`.
-        - Or compute the target with an averaged copy of the network, inside `torch.no_grad()`.
+        - PyTorch: Train one side only: `-F.cosine_similarity(p, z.detach()).mean()`.
+        - PyTorch: Or compute the target with an averaged copy of the network, inside
+          `torch.no_grad()`.
+        - Keras, JAX: Train one side only: apply `stop_gradient` to the other.
         - Or add a term that pushes the outputs of other rows apart.
 
     Example:

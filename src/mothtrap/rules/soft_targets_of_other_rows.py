@@ -61,8 +61,8 @@ def soft_targets_of_other_rows(
         and for more than 100 classes.
 
     What to do:
-        - Compute the output of the teacher for the batch of the student: `with torch.no_grad():
-          soft = teacher(x).softmax(-1)`.
+        - PyTorch: Compute the output of the teacher for the batch of the student: `with
+          torch.no_grad(): soft = teacher(x).softmax(-1)`.
         - If outputs are stored, store them by the index of the row, or use a loader with
           `shuffle=False` in both passes. Random augmentation must be the same, too.
         - If the order is right, check that teacher and student number the classes in the same way.

@@ -54,8 +54,8 @@ def splits_differ_on_ranks(
         in jobs in which each rank has its own part of the data.
 
     What to do:
-        - Split with a fixed seed on every rank:
-          `random_split(data, lengths, generator=torch.Generator().manual_seed(42))`.
+        - PyTorch: Split with a fixed seed on every rank: `random_split(data, lengths,
+          generator=torch.Generator().manual_seed(42))`.
 
     Example:
         train, valid = random_split(data, [1000, 200])           # differs from rank to rank

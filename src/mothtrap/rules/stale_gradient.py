@@ -43,8 +43,8 @@ class StaleGradient(Rule):
         Gradients cleared before or after the step.
 
     What to do:
-        - Call `optimizer.zero_grad()` at the beginning of the closure.
-        - Call `optimizer.zero_grad()` once per step, before backward or after the step.
+        - PyTorch: Call `optimizer.zero_grad()` at the beginning of the closure.
+        - PyTorch: Call `optimizer.zero_grad()` once per step, before backward or after the step.
         - If you accumulate gradients on purpose, step only once per accumulation.
 
     Example:

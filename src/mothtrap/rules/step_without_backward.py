@@ -43,13 +43,13 @@ class StepWithoutBackward(Rule):
         Gradients that are assigned by hand.
 
     What to do:
-        - Call `loss.backward()` before every `optimizer.step()`.
-        - Check that the optimizer holds the parameters of the model that the loss uses (each of two
-          models has its own), and that the loss depends on them: no `.detach()`, `.item()`,
-          `no_grad` or new tensor in between.
+        - PyTorch: Call `loss.backward()` before every `optimizer.step()`.
+        - PyTorch: Check that the optimizer holds the parameters of the model that the loss uses
+          (each of two models has its own), and that the loss depends on them: no `.detach()`,
+          `.item()`, `no_grad` or new tensor in between.
         - Step only the optimizers whose parameters took part in this backward pass.
-        - Call `zero_grad()` before `backward()` or after `step()`. Between them it clears the
-          gradients that the step should apply.
+        - PyTorch: Call `zero_grad()` before `backward()` or after `step()`. Between them it clears
+          the gradients that the step should apply.
 
     Example:
         loss = criterion(model(x), y)

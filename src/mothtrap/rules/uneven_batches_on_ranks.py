@@ -59,7 +59,7 @@ def uneven_batches_on_ranks(
         number of tokens. Ranks that do not average gradients.
 
     What to do:
-        - Leave out the last batch: `DataLoader(..., drop_last=True)`, or use a
+        - PyTorch: Leave out the last batch: `DataLoader(..., drop_last=True)`, or use a
           `DistributedSampler`, which gives every rank the same number of rows.
         - Or weight the loss of each rank: multiply it by its rows and the number of ranks, and
           divide by the rows of all ranks.

@@ -64,7 +64,7 @@ def unused_module(
         `nn.TransformerEncoder` or `nn.TransformerDecoder` has copied.
 
     What to do:
-        - Keep modules in an `nn.ModuleList` or `nn.ModuleDict` and parameters in an
+        - PyTorch: Keep modules in an `nn.ModuleList` or `nn.ModuleDict` and parameters in an
           `nn.ParameterList`, before the optimizer is created.
         - Call the module in `forward`, or remove it.
 

@@ -69,7 +69,9 @@ def update_lost_to_rounding(
         end, updates may be that small.
 
     What to do:
-        - Keep the weights in float32 and compute under `torch.autocast`.
+        - PyTorch: Keep the weights in float32 and compute under `torch.autocast`.
+        - Keras: Keep the weights in float32 with the policy `mixed_bfloat16`.
+        - JAX: Keep the weights in float32, and cast them inside the loss function.
         - Use an optimizer with float32 copies of the weights, Kahan summation, or stochastic
           rounding.
         - Raise the learning rate if possible: larger updates are not rounded away.

@@ -48,9 +48,10 @@ def visible_tokens_labeled(
         differ, as for corrections of a text. For fewer than 20 classes.
 
     What to do:
-        - Ignore the tokens that are not masked:
+        - PyTorch: Ignore the tokens that are not masked:
           `labels = torch.where(input_ids == mask_token_id, labels, -100)`, or use
           `DataCollatorForLanguageModeling`.
+        - Keras, JAX: Give the tokens that are not masked the weight 0 in the loss.
 
     Example:
         labels = input_ids.clone()                    # all tokens

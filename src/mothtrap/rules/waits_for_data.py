@@ -52,7 +52,7 @@ def waits_for_data(
         on an accelerator, where the host may wait for the device while it seems to wait for data.
 
     What to do:
-        - Load batches in worker processes: `DataLoader(..., num_workers=N)`.
+        - PyTorch: Load batches in worker processes: `DataLoader(..., num_workers=N)`.
         - Do work that is the same in every pass, such as decoding and resizing, once, outside the
           dataset.
         - Read from a local disk, and read many samples at a time.

@@ -40,7 +40,9 @@ def weights_not_restored(
         For jobs that start over, and for jobs that load weights into a module.
 
     What to do:
-        - Load the weights before the first step: `model.load_state_dict(checkpoint["model"])`.
+        - PyTorch: Load the weights before the first step:
+          `model.load_state_dict(checkpoint["model"])`.
+        - Keras, JAX: Load the weights before the first step, and pass them to it.
 
     Example:
         optimizer.load_state_dict(checkpoint["optimizer"])

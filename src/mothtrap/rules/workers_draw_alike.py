@@ -42,11 +42,12 @@ def workers_draw_alike(window: Window) -> Found | None:
         equal numbers do no harm, and for iterable datasets.
 
     What to do:
-        - Give each worker its own generator: pass `worker_init_fn` to the loader, and set
+        - PyTorch: Give each worker its own generator: pass `worker_init_fn` to the loader, and set
           `get_worker_info().dataset.rng = np.random.default_rng(torch.initial_seed())` in it.
-        - Use the number of the worker in `worker_init_fn`: `np.random.seed(seed + worker_id)`, or
-          better `np.random.seed(torch.initial_seed() % 2**32)`, which also differs in each epoch.
-        - Or draw from `torch.rand` or `np.random`, which each worker seeds differently.
+        - PyTorch: Use the number of the worker in `worker_init_fn`: `np.random.seed(seed +
+          worker_id)`, or better `np.random.seed(torch.initial_seed() % 2**32)`, which also differs
+          in each epoch.
+        - PyTorch: Or draw from `torch.rand` or `np.random`, which each worker seeds differently.
 
     Example:
         self.rng = np.random.default_rng(0)                       # in `__init__`: copied

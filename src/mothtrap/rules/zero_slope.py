@@ -47,10 +47,13 @@ def zero_slope(
         a custom function with its own backward pass. For frozen parameters.
 
     What to do:
-        - Pass the gradient through, as if the operation were not there:
+        - PyTorch: Pass the gradient through, as if the operation were not there:
           `y = x + (torch.sign(x) - x).detach()`.
-        - Replace the operation by one with a slope in training, such as `torch.tanh(x)` for
-          `torch.sign(x)`.
+        - Keras: Pass the gradient through, as if the operation were not there:
+          `y = x + tf.stop_gradient(tf.sign(x) - x)`.
+        - JAX: Pass the gradient through, as if the operation were not there:
+          `y = x + jax.lax.stop_gradient(jnp.sign(x) - x)`.
+        - Replace the operation by one with a slope in training, such as `tanh(x)` for `sign(x)`.
         - Compute the loss from the scores, such as a cross-entropy of the logits. Use an accuracy,
           an `argmax`, or a threshold only as a metric.
 
@@ -74,6 +77,6 @@ def zero_slope(
             step=0,
             count=one.found,
             evidence={"value": one.parameters / one.of, "looks": one.looks, "limit": looks},
-            fixes=(0, 1) if rounds else (2,),
+            fixes=(0, 1, 2, 3) if rounds else (4,),
         )
     return None

@@ -231,3 +231,9 @@ def test_a_gradient_that_breaks_the_next_loss_is_the_origin(options: dict[str, A
     assert int(np.flatnonzero(~np.isfinite(losses))[0]) == 7
     assert source(found).endswith("# the culprit")
     assert found.rows == (5,)
+
+
+def test_no_operation_is_blamed_for_a_nan_that_the_step_was_given() -> None:
+    process = train(lambda w, x: (jnp.tanh(x @ w) ** 2).mean(), float("nan"))
+    assert [fact.rows for fact in process.facts() if isinstance(fact, NonfiniteInput)] == [(5,)]
+    assert not [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]

@@ -37,6 +37,7 @@ class Bad:
         nan: whether its result contains NaN, not only infinities.
         causes: operations that produced the non-finite arguments.
         from_constant: whether an argument is not finite, and no operation produced it.
+        given_nan: whether an argument contains NaN, and no operation produced it.
         derivative: the function whose derivative it computes; '' if it computes none.
     """
 
@@ -48,6 +49,7 @@ class Bad:
     nan: bool
     causes: tuple[Bad, ...]
     from_constant: bool
+    given_nan: bool
     derivative: str = ""
 
 
@@ -90,9 +92,12 @@ class Search:
                 location=internals.line_of_equation(eqn, caller),
                 inputs=tuple(_range(one) for one in values if _is_float(one))[:4],
                 rows=self._rows(value, caller),
-                nan=bool(np.isnan(value).any()),
+                nan=_has_nan(value),
                 causes=tuple(one for one in known if one is not None),
                 from_constant=any(one is None for one in known),
+                given_nan=any(
+                    origin is None and _has_nan(one) for one, origin in zip(bad, known, strict=True)
+                ),
                 derivative=self._derivative(eqn.primitive.name, caller, values),
             )
             self._kept.append(result)
@@ -159,7 +164,7 @@ def first_bad_operation(
         targets: results to check, the loss first.
 
     Returns:
-        None if all results are finite in this mode.
+        None if all results are finite in this mode, or if the step was given the NaN.
     """
     closed = jitted.raw.trace(*args, **kwargs).jaxpr
     given = jax.tree_util.tree_leaves((tuple(args), kwargs))
@@ -176,6 +181,8 @@ def first_bad_operation(
     if not found:
         return None
     bad = origin_of(found[0])
+    if bad.given_nan and any(_is_float(leaf) and _has_nan(leaf) for leaf in leaves):
+        return None
     return FirstBadOperation(
         step=step,
         operation=bad.operation,
@@ -249,6 +256,10 @@ def _is_float(value: Any) -> bool:
 
 def _is_finite(value: Any) -> bool:
     return bool(np.isfinite(np.asarray(value, dtype=_wide(value))).all())
+
+
+def _has_nan(value: Any) -> bool:
+    return bool(np.isnan(np.asarray(value, dtype=_wide(value))).any())
 
 
 def _wide(value: Any) -> Any:

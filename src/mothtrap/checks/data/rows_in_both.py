@@ -53,8 +53,10 @@ class RowsInBoth(Check):
         originals are stored in another way; blank samples, whose values are all equal.
 
     What to do:
-        - Split once, by indices that do not overlap: `random_split(data, lengths,
+        - PyTorch: Split once, by indices that do not overlap: `random_split(data, lengths,
           generator=torch.Generator().manual_seed(0))`.
+        - Keras, scikit-learn, LightGBM, CatBoost: Split once, by indices that do not overlap:
+          `train_test_split(x, y, random_state=0)`.
         - Drop copies before the split, and repeat rare rows after it.
 
     Example:

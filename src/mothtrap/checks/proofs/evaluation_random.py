@@ -35,9 +35,10 @@ class EvaluationRandom(Check):
         dropped at random give a warning.
 
     What to do:
-        - `F.dropout(x, p)` also drops values in evaluation: pass `training=self.training`, or use
-          `nn.Dropout`.
-        - Draw noise only `if self.training`.
+        - PyTorch: `F.dropout(x, p)` also drops values in evaluation: pass `training=self.training`,
+          or use `nn.Dropout`.
+        - PyTorch: Draw noise only `if self.training`.
+        - Keras: Drop values and draw noise only if `call` gets `training=True`.
 
     Example:
         x = F.dropout(x, 0.5)

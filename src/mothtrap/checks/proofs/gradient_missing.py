@@ -53,8 +53,10 @@ class GradientMissing(Check):
         layers that are not called, such as experts; embeddings; frozen parameters.
 
     What to do:
-        - If the graph is cut, remove `detach()`, `.data`, `torch.no_grad()`, or a conversion to
-          numpy between the two named layers.
+        - PyTorch: If the graph is cut, remove `detach()`, `.data`, `torch.no_grad()`, or a
+          conversion to NumPy between the two named layers.
+        - Keras: If the graph is cut, remove `tf.stop_gradient` or a conversion to NumPy between the
+          two named layers.
         - If the output is not used, pass it on to the next layer, or remove the layer.
         - If the gradient is exactly 0, look for a normalization over a single value, units that
           are always 0, a mask, or a constant loss.

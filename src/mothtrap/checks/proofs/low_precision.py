@@ -41,7 +41,7 @@ class LowPrecision(Check):
         random numbers in evaluation mode, or cannot compute in float64.
 
     What to do:
-        - Leave the layer out of autocast, or compute its sums in float32.
+        - PyTorch: Leave the layer out of autocast, or compute its sums in float32.
 
     Example:
         variance = (x ** 2).mean() - x.mean() ** 2   # for values around 10,000

@@ -48,7 +48,8 @@ class MemoryNearlyFull(Check):
 
     What to do:
         - Use a smaller batch, and accumulate gradients over several of them.
-        - Use mixed precision, or `torch.utils.checkpoint`.
+        - PyTorch: Use mixed precision, or `torch.utils.checkpoint`.
+        - Keras: Use mixed precision: the policy `mixed_bfloat16`.
 
     Example:
         mothtrap check --select PRE206 train.py

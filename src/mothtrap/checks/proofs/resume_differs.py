@@ -38,8 +38,10 @@ class ResumeDiffers(Check):
         Without `--resume-command`; scripts that do not write a checkpoint in time.
 
     What to do:
-        - Save and load the `state_dict` of model, optimizer, scheduler, and scaler, and the number
-          of the epoch.
+        - PyTorch: Save and load the `state_dict` of model, optimizer, scheduler, and scaler, and
+          the number of the epoch.
+        - Keras: Save the state of the optimizer and the number of the epoch, too:
+          `keras.callbacks.BackupAndRestore`.
         - Seed the order of the data by the epoch.
 
     Example:

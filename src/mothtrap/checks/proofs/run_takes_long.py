@@ -43,7 +43,9 @@ class RunTakesLong(Check):
 
     What to do:
         - Train for fewer steps, train a smaller model, or use a faster machine.
-        - If the steps wait for data, give the loader workers: `DataLoader(..., num_workers=4)`.
+        - Keras: If the steps wait for data, end the pipeline with `prefetch(tf.data.AUTOTUNE)`.
+        - PyTorch: If the steps wait for data, give the loader workers: `DataLoader(...,
+          num_workers=4)`.
 
     Example:
         mothtrap check --deadline 8 train.py

@@ -40,8 +40,9 @@ class SeesTheFuture(Check):
 
     What to do:
         - Pass a causal mask, and check its diagonal: position t may only see positions up to t.
-        - A boolean mask has opposite meanings in `nn.MultiheadAttention` (True = hidden) and
-          `scaled_dot_product_attention` (True = visible).
+        - Keras: Pass `use_causal_mask=True` to `MultiHeadAttention`.
+        - PyTorch: A boolean mask has opposite meanings in `nn.MultiheadAttention` (True = hidden)
+          and `scaled_dot_product_attention` (True = visible).
 
     Example:
         torch.triu(torch.ones(n, n), diagonal=2).bool()   # shows one token too many

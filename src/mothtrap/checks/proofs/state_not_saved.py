@@ -38,8 +38,8 @@ class StateNotSaved(Check):
         as cached outputs and hidden states; modules that define `state_dict` or `get_extra_state`.
 
     What to do:
-        - Register the tensor with `register_buffer(name, tensor)`.
-        - Put layers into an `nn.ModuleList` or `nn.ModuleDict`.
+        - PyTorch: Register the tensor with `register_buffer(name, tensor)`.
+        - PyTorch: Put layers into an `nn.ModuleList` or `nn.ModuleDict`.
         - If another part of the script saves the tensor, ignore this finding.
 
     Example:

@@ -36,7 +36,7 @@ class WrongDerivative(Check):
         compute in float64.
 
     What to do:
-        - Test each custom `backward` with `torch.autograd.gradcheck`.
+        - PyTorch: Test each custom `backward` with `torch.autograd.gradcheck`.
         - Look for values that are changed in place, or detached, inside the forward pass.
 
     Example:
