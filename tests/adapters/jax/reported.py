@@ -89,7 +89,7 @@ def alike() -> Any:
 
 
 def infinite() -> Any:
-    """Train on data with a non-finite row, which breaks the loss."""
+    """Train on data with a NaN, and with a negative value under a logarithm."""
 
     @jax.jit
     def update(w: Any, x: Any) -> Any:
@@ -99,7 +99,7 @@ def infinite() -> Any:
     w = jnp.ones(3)
     for step in range(4):
         x = np.ones((4, 3), np.float32)
-        x[2, 0] = np.nan if step == 3 else 1.0
+        x[2, 0], x[1, 1] = (-1.0, np.nan) if step == 3 else (1.0, 1.0)
         w, _ = update(w, x)
     return w
 
