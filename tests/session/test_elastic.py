@@ -29,11 +29,13 @@ def restarted(folder: Path, how: str, *launcher: str, resume: bool = False) -> t
 
 
 def resumptions(run: Run) -> list[Resumed]:
-    """Return the steps at which attempts resumed; each has all losses before that step."""
+    """Return the steps at which attempts resumed; each has all losses and the rate before it."""
     found = run.observations(Resumed)
     assert all(len(losses) == one.step for one in found for losses in one.losses.values())
     assert all(bool(one.losses) == bool(one.step) for one in found)
-    return [msgspec.structs.replace(one, losses={}) for one in found]
+    assert all(set(one.last_rates.values()) == {0.1} for one in found if one.step)
+    known = {"losses": {}, "first_rates": {}, "last_rates": {}}
+    return [msgspec.structs.replace(one, **known) for one in found]
 
 
 def steps(run: Run, worker: int) -> list[int]:
