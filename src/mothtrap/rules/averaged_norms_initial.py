@@ -39,8 +39,8 @@ def averaged_norms_initial(window: Window) -> Found | None:
 
     What to do:
         - PyTorch: Copy the buffers together with the average of the parameters: `for a, b in
-          zip(ema.buffers(), model.buffers()): a.copy_(b)`. PyTorch's
-          `torch.optim.swa_utils.AveragedModel` does this.
+          zip(ema.buffers(), model.buffers()): a.copy_(b)`, or use
+          `torch.optim.swa_utils.AveragedModel` with `use_buffers=True`.
         - PyTorch: Or compute the averages of the copy before you evaluate it:
           `torch.optim.swa_utils.update_bn(loader, ema)`.
 

@@ -42,7 +42,8 @@ def weights_not_restored(
     What to do:
         - PyTorch: Load the weights before the first step:
           `model.load_state_dict(checkpoint["model"])`.
-        - Keras, JAX: Load the weights before the first step, and pass them to it.
+        - Keras: Load the weights before `fit`: `model.load_weights(path)`.
+        - JAX: Load the weights, and pass them to the first step.
 
     Example:
         optimizer.load_state_dict(checkpoint["optimizer"])
