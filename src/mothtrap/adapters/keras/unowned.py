@@ -16,7 +16,7 @@ from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 STEPS: Final = 24
-"""Number of first steps that are inspected."""
+"""Number of first steps that are inspected, without those in which no layer is described."""
 ANEW: Final = 20
 """Steps in which a line creates a layer, after which it is reported."""
 MAX_UNTRACKED: Final = 4
@@ -34,7 +34,8 @@ class Unowned:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._steps = 0
+        self._steps = self._all_steps = 0
+        self._has_layers = False
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
         self._made: Counter[str] = Counter()
         self._sums: ByIdentity[Any, float] = ByIdentity()
@@ -46,9 +47,12 @@ class Unowned:
             looks: observations of the step.
             given: returns the identities of the variables in optimizers.
         """
-        if self._steps >= STEPS:
+        described = any(look.layers for look in looks)
+        self._all_steps += 1
+        if self._steps >= STEPS or (self._has_layers and not described):
             return
         self._steps += 1
+        self._has_layers |= described
         self._count(looks)
         variables = _untracked(looks, given()) if self._steps in (1, STEPS) else []
         if self._steps == 1:
@@ -79,7 +83,7 @@ class Unowned:
                         name=str(kernel.path),
                         module=layers.name_of(layer),
                         shape=tuple(kernel.shape),
-                        reached_steps=self._steps,
+                        reached_steps=self._all_steps,
                         changed=False,
                         made_anew=count,
                         location=place,
@@ -96,7 +100,7 @@ class Unowned:
                 name=str(variable.name).partition(":")[0],
                 module="",
                 shape=tuple(variable.shape),
-                reached_steps=self._steps,
+                reached_steps=self._all_steps,
                 changed=_sum(variable) != before,
                 untracked=True,
             )
