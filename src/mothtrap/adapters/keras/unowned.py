@@ -16,7 +16,7 @@ from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 STEPS: Final = 24
-"""Number of first steps that are inspected, without those in which no layer is described."""
+"""Number of inspected steps. Steps in which no layer is described do not count."""
 ANEW: Final = 20
 """Steps in which a line creates a layer, after which it is reported."""
 MAX_UNTRACKED: Final = 4

@@ -17,11 +17,11 @@ PASSES = 8
 
 
 class Batch(NamedTuple):
-    """A batch of the loader, and the rows of its followed samples.
+    """A batch of the loader, with the samples that are compared.
 
     Attributes:
         rows: number of rows.
-        followed: row and index of each followed sample.
+        followed: row and index of each of these samples.
         tensors: tensors of the batch, by their places.
         pass_number: number of the pass, from 1.
         step: the step in progress.
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
 
 
 class SampledRows(ABC):
-    """Follows the first samples of the first pass through later passes."""
+    """Compares a few samples of a loader, the first of the first pass, from pass to pass."""
 
     def __init__(self) -> None:
         self._followed: set[int] = set()
@@ -71,4 +71,4 @@ class SampledRows(ABC):
 
     @abstractmethod
     def _look(self, batch: Batch) -> None:
-        """Compare the followed samples of a batch."""
+        """Compare these samples of a batch with the previous pass."""
