@@ -47,9 +47,11 @@ class Unowned:
             looks: observations of the step.
             given: returns the identities of the variables in optimizers.
         """
-        described = any(look.layers for look in looks)
+        if self._steps >= STEPS:
+            return
         self._all_steps += 1
-        if self._steps >= STEPS or (self._has_layers and not described):
+        described = any(look.layers for look in looks)
+        if self._has_layers and not described:
             return
         self._steps += 1
         self._has_layers |= described
